@@ -1,4 +1,4 @@
-"""Open a bench folder: start or continue the bench, or refuse a folder with other content."""
+"""Open the folder of a bench (a comparison of recipes): start or continue it, or reject a folder with other content."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def begin(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> None:
 
 
 def refuse_another(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> None:
-    """Refuse a folder that holds a bench with other options, or anything else.
+    """Raise an error if a folder has a bench with other options, or other files.
 
     Raises:
-        UserError: the folder holds something else; the message names the differing option or the file.
+        UserError: the folder has other content; the message names the differing option or the file.
     """
     if (out / _SPEC).is_file():
         began = bench_of(read_yaml((out / _SPEC).read_text("utf-8"), _SPEC))
@@ -63,9 +63,9 @@ def refuse_another(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> No
 
 
 def _sizes_of(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> list[str]:
-    """Return the evaluation sizes of the existing bench as arguments, if they differ from the new ones.
+    """Return the existing bench's evaluation sizes as arguments, if they differ from the new bench's sizes.
 
-    They can differ because older versions did not reduce the evaluation in proportion to the budget.
+    The sizes can differ because older Outrider versions did not reduce the evaluation in proportion to the budget.
     """
     file = recipe_file(out, began.base)
     if began.base not in recipes or not file.exists():
@@ -80,7 +80,7 @@ def _sizes_of(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Pa
 def _gone_on_with(about: dict[str, Any]) -> dict[str, Any]:
     """Return the environment of the bench's start, with the latest command and all later changes of the environment.
 
-    The latest command reproduces the whole bench, since it may ask for more seeds and recipes than the first one.
+    The latest command reproduces the whole bench, since it may add seeds and recipes to those of the first command.
     """
     now, later = environment(), about.get("later", [])
     parts = ("versions", "platform", "git")
@@ -91,9 +91,10 @@ def _gone_on_with(about: dict[str, Any]) -> dict[str, Any]:
 
 
 def _differences(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> list[str]:
-    """Return the differences that invalidate finished runs; additional seeds, recipes and values to try do not.
+    """Return the differences between two benches that invalidate finished runs.
 
-    If tuning now chooses another value for a finished run's recipe, :mod:`outrider.bench.cell` refuses that run later.
+    Additional seeds, recipes and values to try do not invalidate finished runs. If tuning now chooses another value for
+    a finished run's recipe, :mod:`outrider.bench.cell` rejects the run later.
     """
     old, new = began.model_dump(mode="json"), bench.model_dump(mode="json")
     if began.final_test is None:  # a final test changes no run, so it may be added to a finished bench

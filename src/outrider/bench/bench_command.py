@@ -1,4 +1,4 @@
-"""``outrider bench``: plan, run, collect, compare and draw; a second start continues the bench."""
+"""``outrider bench``: plan and execute runs, then compare and plot results; a second start continues the bench."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def bench_command(planned: Planned, out: Path, at_once: int | None = None) -> in
 
 
 def run_bench(planned: Planned, out: Path, at_once: int | None = None) -> BenchReport:
-    """Print the cost, execute all unfinished runs, then write the table and the page.
+    """Print the cost, execute all unfinished runs, then write the results table and page.
 
-    ``at_once`` runs execute in parallel (None: one per core). If a run fails, the others are still executed and
+    ``at_once`` runs execute in parallel (None: one run per core). If a run fails, the other runs are still executed and
     reported.
 
     Raises:
-        UserError: ``at_once`` is out of range, ``out`` holds something else, or another process uses ``out``.
+        UserError: ``at_once`` is out of range, ``out`` has other content, or another process uses ``out``.
     """
     bench, recipes, _ = planned
     cores = usable_cores()
@@ -53,7 +53,7 @@ def run_bench(planned: Planned, out: Path, at_once: int | None = None) -> BenchR
 
 
 def _tune(bench: Bench, tune: Tune, out: Path, cores: Sequence[int]) -> tuple[dict[str, Choice], list[Failure]]:
-    """Tune: try all values in separate runs before the comparison, and choose the values of each recipe."""
+    """Try all hyperparameter values in separate runs before the comparison, and choose the values of each recipe."""
     # plan
     runs = {
         name: [tuning_cells(out, bench, tune, name, values) for values in tune.candidates] for name in bench.recipes
@@ -92,7 +92,7 @@ def _compare(bench: Bench, out: Path, cores: Sequence[int]) -> BenchReport:
         last_test = read_measurements((kept_before, kept_before), kept, [0.0])
 
     # compare
-    last = {failure.cell.path: failure.sentence() for failure in failures}  # a measurement of a run is tried twice
+    last = {failure.cell.path: failure.sentence() for failure in failures}  # a measurement may fail twice
     failed = [f"{name}: every value that was tried failed" for name in bench.recipes if name not in trained]
     ends = last_test and BenchReport(bench, *last_test, {}, ())
     report = BenchReport(bench, *compared, choices, (*last.values(), *failed), ends)

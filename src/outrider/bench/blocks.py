@@ -1,4 +1,4 @@
-"""Tables of estimates: each number with its interval, marked if few seeds make the interval unreliable."""
+"""Tables of estimates: each number has its interval, and is marked if few seeds make the interval unreliable."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from outrider.measure import Interval
 from outrider.report.content import CellValue, TableBlock, Unit
 
 FEWEST_SEEDS = 3
-"""Intervals over fewer seeds are marked. In simulated benches in which seeds cause most of the variance, two seeds give
-a coverage of 87.5 % instead of 95 % (docs/bench.md). With one seed, the interval does not cover seeds at all."""
+"""Minimum number of seeds of an interval without a mark. If seeds cause most of the variance, intervals over two seeds
+have a coverage of 87.5 % instead of 95 % in simulated benches (docs/bench.md). With one seed, the interval does not
+include the variance between seeds."""
 
 _FEW = {
     1: "† One seed: the interval covers the choice of problems, not of seeds.",
@@ -29,11 +30,12 @@ def block(
     note: str = "",
     units: Mapping[str, Unit] | None = None,
 ) -> TableBlock:
-    """Return a table whose cells may be estimates over seeds; estimates over few seeds are marked, and a note says why.
+    """Return a table whose cells may be estimates over seeds. Estimates over few seeds are marked and explained in a
+    note.
 
-    Pass a number that does not depend on seeds, such as one of the policy before training, as an
-    :class:`~outrider.measure.Interval` (:func:`apart_from_seeds`), which is never marked. An estimate without a value
-    becomes an empty cell.
+    Pass a number that does not depend on seeds, such as a pass rate of the policy before training, as an
+    :class:`~outrider.measure.Interval` (:func:`apart_from_seeds`); an Interval is never marked. An estimate without a
+    value becomes an empty cell.
 
     >>> made = block("t", "T", ["recipe", "pass@1"], [["a", Estimate(0.5, 0.4, 0.6, 2, 9)], ["b", None]])
     >>> made.rows[0][1], made.marked, made.note[:11]

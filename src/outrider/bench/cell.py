@@ -23,13 +23,14 @@ class Cell:
     """One run of a bench.
 
     Attributes:
-        label: name on the screen.
+        label: name of the run in printed output.
         recipe: recipe file.
-        overrides: changes of the recipe.
+        overrides: overrides of recipe keys.
         path: run folder.
         seed: seed of the run.
-        unit, budget: training budget; with a budget of 0 the run only evaluates.
-        measures: run whose last policy is evaluated instead of the recipe's model.
+        unit: unit of the training budget (tokens, steps or seconds).
+        budget: training budget in ``unit``; with a budget of 0, the run only evaluates.
+        measures: another run, whose last policy this run evaluates instead of the recipe's model.
     """
 
     label: str
@@ -43,7 +44,7 @@ class Cell:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """All changes of the recipe, including the model if the run measures another run."""
+        """All overrides of recipe keys, including the model if the run measures another run's policy."""
         if self.measures is None:
             return self.overrides
         return (*self.overrides, override("model", str(RunFolder(self.measures.path).model)))
@@ -59,7 +60,7 @@ class Cell:
 
     @property
     def ready(self) -> bool:
-        """Whether the run can start: the run that it measures, if any, has finished."""
+        """Whether the run can start: if it measures another run's policy, the other run has finished."""
         return self.measures is None or self.measures.finished
 
     @property
@@ -67,7 +68,7 @@ class Cell:
         """Whether the run has finished; its table is the last file that it writes.
 
         Raises:
-            UserError: the folder holds a run with other settings.
+            UserError: the folder contains a run with other settings.
         """
         if not ((self.path / "table.md").is_file() and self.ready):
             return False
@@ -80,12 +81,12 @@ class Cell:
         return True
 
     def spent(self) -> float:
-        """Return how much of its budget the run has used so far."""
+        """Return the part of the run's budget that has been used so far, in ``unit``."""
         return spent(self.path, self.unit)[-1][1] if self.budget and self.begun else 0.0
 
 
 def spent(path: Path, unit: str) -> list[tuple[int, float]]:
-    """Return each step of a run with the budget spent up to its end, in ``unit``; (0, 0) comes first."""
+    """Return (step, spent budget) for each step of a run: the budget in ``unit`` at the step's end; (0, 0) is first."""
     folder, steps = RunFolder(path), [(0, 0.0)]
     if unit == "seconds":
         for row in folder.timing():
@@ -104,9 +105,9 @@ MEASURE_ONLY = ("train={tokens: null, steps: 0, seconds: null, evaluate_at: []}"
 
 
 def cells_before(out: Path, bench: Bench) -> tuple[Cell, Cell]:
-    """Return two runs that evaluate the policy before training, which all recipes and seeds share.
+    """Return two runs that evaluate the policy before training; all recipes and seeds start from this policy.
 
-    The second run uses another sampling seed, so that the two runs differ only by chance.
+    The second run uses another sampling seed, so that the difference between the two runs is due to chance.
     """
     recipe = recipe_file(out, bench.base)
     other = override("evaluate.seed", load_recipe(str(recipe)).evaluate.seed + 1)
@@ -134,7 +135,7 @@ def cells_of(out: Path, bench: Bench, name: str, chosen: Mapping[str, Any]) -> l
 
 
 def tuning_cells(out: Path, bench: Bench, tune: Tune, name: str, values: Mapping[str, Any]) -> list[Cell]:
-    """Return the runs that try values of tuned keys for a recipe, one per tuning seed."""
+    """Return the runs that try ``values`` of the tuned keys for a recipe, one run per tuning seed."""
     held = load_recipe(str(recipe_file(out, name))).evaluate.problems
     overrides = (
         *(override(key, value) for key, value in values.items()),
@@ -158,10 +159,10 @@ def tuning_cells(out: Path, bench: Bench, tune: Tune, name: str, values: Mapping
 def final_test_cells(
     bench: Bench, final_test: FinalTest, out: Path, trained: Mapping[str, Sequence[Cell]]
 ) -> tuple[Cell, dict[str, list[Cell]]]:
-    """Return the runs that evaluate, on the final test set, the policy before training and each run's last policy.
+    """Return the runs that evaluate the policy before training and each run's last policy on the final test set.
 
     The problems of the final test set are used for no other measurement and no choice. Each measurement is stored in
-    the folder of the run whose policy it measures, so that it moves with the run.
+    the folder of the run whose policy is measured, so that the measurement moves with the run.
     """
     recipe = recipe_file(out, bench.base)
     skip = bench.final_test_from(load_recipe(str(recipe)).evaluate.problems)
@@ -177,7 +178,7 @@ def final_test_cells(
 
 
 def _folder(values: Mapping[str, Any]) -> str:
-    """Return a folder name from values, sorted by key, so that the order in which keys are given does not matter.
+    """Return a folder name built from values, sorted by key, so that the order of the keys does not matter.
 
     >>> _folder({"learn.minibatches": 4, "learn.lr": 5e-05})
     '5e-05+4'
@@ -195,7 +196,7 @@ def override(key: str, value: Any) -> str:
 
 
 def in_turn(rows: Collection[Sequence[Cell]]) -> list[Cell]:
-    """Return the first cell of each row, then the second, …, so that an interrupted bench has seeds of every recipe."""
+    """Return the first cell of each row, then each second cell, …: an interrupted bench has seeds of every recipe."""
     longest = max(map(len, rows), default=0)
     return [row[i] for i in range(longest) for row in rows if i < len(row)]
 

@@ -23,11 +23,12 @@ PRELOAD = ["outrider.commands.train_command", "outrider.screen.curves", "matplot
 def run_cell(
     core: int, at_once: int, recipe: str, overrides: tuple[str, ...], path: str, log: str, anew: bool = False
 ) -> None:
-    """Start the run, or resume it unless ``anew`` is true, and exit the process with the status of ``outrider train``.
+    """Start or resume the run, and exit the process with the status of ``outrider train``.
 
-    ``at_once`` runs share the machine's memory. All output goes to ``log``.
+    If ``anew`` is true, the run always starts again. ``at_once`` runs share the machine's memory. All output is written
+    to the file ``log``.
     """
-    os.setpgid(0, 0)  # a separate process group: Ctrl-C reaches only the bench, which passes it on once
+    os.setpgid(0, 0)  # a separate process group: Ctrl-C reaches only the bench, which forwards one signal
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the fork server may ignore both signals
     _print_to(log)

@@ -21,7 +21,7 @@ from outrider.report.content import CellValue, Figure, Report, Section, Series, 
 from outrider.report.sections.frontier import interval_series
 
 _TOKENS = "tokens generated in training"
-_BANDS = 3  # maximum lines that are drawn with interval bands
+_BANDS = 3  # maximum number of lines in a plot with interval bands
 
 
 def content(report: BenchReport, environment: Mapping[str, Any]) -> Report:

@@ -14,13 +14,14 @@ def on_the_way(before: Arm, arm: Arm, k: int) -> Measured:
     r"""Return the mean of pass@k over a run's budget: the area under its curve, divided by the budget.
 
     For each seed and problem, pass@k is interpolated linearly between evaluations, starting at the policy before
-    training. With ``x`` the share of the budget that was spent,
+    training. With ``x`` the spent share of the budget and ``y`` the value of pass@k, the mean is
 
     .. math:: \sum_i (x_{i+1} - x_i) \frac{y_i + y_{i+1}}{2}.
 
-    Of two recipes with equal final pass@k, the one that rises earlier has the higher mean. Linear interpolation
-    underestimates a curve that rises fast at first, most strongly with few evaluations and for the fastest recipe. A
-    problem whose pass@k is unknown at some evaluation of a seed is excluded from that seed.
+    Of two recipes with equal final pass@k, the recipe whose pass@k rises earlier has the higher mean. Linear
+    interpolation underestimates a curve that rises fast at first, most strongly with few evaluations and for the
+    fastest recipe. If a problem's pass@k is unknown at some evaluation of a seed, the problem is excluded for this
+    seed.
     """
     shares = np.array([0.0, *(point.share for point in arm.points)])
     widths = np.diff(shares)
@@ -32,11 +33,11 @@ def on_the_way(before: Arm, arm: Arm, k: int) -> Measured:
 
 
 class Turned(NamedTuple):
-    """Problems that changed between two points, by seed and problem.
+    """Problems that became solved or unsolved between two points of training, by seed and problem.
 
     Attributes:
-        solved: 1 if no sample of the first point solved the problem and a sample of the later point did.
-        lost: 1 in the reverse case.
+        solved: 1 if no sample of the first point solved the problem, but a sample of the later point did.
+        lost: 1 if a sample of the first point solved the problem, but no sample of the later point did.
     """
 
     solved: Measured
@@ -46,7 +47,7 @@ class Turned(NamedTuple):
 def turned(first: Point, later: Point) -> Turned:
     """Return the problems that became solved or unsolved between two points; unknown without verified samples.
 
-    With few samples, some problems change even between two evaluations of the same policy.
+    With few samples, some problems become solved or unsolved even between two evaluations of the same policy.
     """
     (before_SP, verified_SP), (after_SP, verified_later_SP) = _solved(first), _solved(later)
     known_SP = verified_SP * verified_later_SP

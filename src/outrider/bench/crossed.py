@@ -18,9 +18,10 @@ class Estimate(NamedTuple):
 
     Attributes:
         value: the mean; NaN if it is unknown.
-        low, high: bounds of the 95 % interval; NaN if there is none.
-        seeds, problems: number of each. With one seed, the interval covers only the choice of problems.
-        error: standard error of the mean; NaN if there is none.
+        low, high: bounds of the 95 % interval; NaN if there is no interval.
+        seeds: number of seeds. With one seed, the interval covers only the choice of problems.
+        problems: number of problems.
+        error: standard error of the mean; NaN if it is unknown.
     """
 
     value: float
@@ -44,15 +45,16 @@ def estimate(measured: Measured) -> Estimate:
     .. math:: z_{sp} = \mu + \alpha_s + \beta_p + \varepsilon_{sp}, \qquad
        \widehat{\mathrm{Var}}(\bar z) = \frac{A + B - C}{S P}
 
-    where A, B and C are the mean squares of seeds, problems and residual of the two-way layout. A and B are at least C,
-    since a variance component is not negative. The interval is Student's t with Satterthwaite's degrees of freedom.
-    Neither factor is nested in the other, so resampling seeds and then problems within seeds would be wrong. Resampling
-    both (the pigeonhole bootstrap) counts the residual three times and has no t correction; docs/bench.md has its
-    coverage.
+    where S and P are the numbers of seeds and problems, and A, B and C are the mean squares of the two-way layout: A of
+    seeds, B of problems, C of the residual. A and B are set to at least C, since a variance component is not negative.
+    The interval is Student's t with Satterthwaite's degrees of freedom. Neither factor is nested in the other, so
+    resampling seeds and then problems within seeds would be wrong. Resampling both factors independently (the
+    pigeonhole bootstrap) counts the residual three times and has no t correction; docs/bench.md has the coverage of
+    this bootstrap.
 
     Degenerate cases: with one seed, the interval covers only problems. With one problem (or one number for the whole
-    run, a single column), it covers only seeds. With one of each there is no interval. A seed or a problem without any
-    count is excluded.
+    run, as a single column), the interval covers only seeds. With one seed and one problem there is no interval. A seed
+    or a problem without any count is excluded.
 
     Source: Satterthwaite 1946, Biometrics Bulletin 2(6); the crossed random-effects layout as in Owen 2007,
     arXiv 0712.1111.
@@ -66,9 +68,9 @@ def estimate(measured: Measured) -> Estimate:
 
 
 def difference(before: Measured, after: Measured) -> Estimate:
-    """Return the estimate of ``after - before``, paired by seed and problem: rows and columns of both must correspond.
+    """Return the estimate of ``after - before``, paired by seed (row) and problem (column).
 
-    Values that are unknown on either side are excluded on both.
+    A value that is unknown in ``before`` or ``after`` is excluded from both.
 
     Raises:
         ValueError: ``before`` and ``after`` have different shapes.
@@ -83,7 +85,7 @@ def difference(before: Measured, after: Measured) -> Estimate:
 def _linear(measured: Measured) -> Floats:
     """Linearise ratios of sums: return values whose mean over problems is each seed's ratio (first-order delta method).
 
-    For a mean without missing values, the values are unchanged.
+    If the ratio is a mean without missing values, the values are returned unchanged.
     """
     some_S, some_P = measured.counts_SP.any(axis=1), measured.counts_SP.any(axis=0)
     totals_SP, counts_SP = (part[some_S][:, some_P] for part in measured)

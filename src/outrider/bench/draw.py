@@ -1,4 +1,4 @@
-"""Output files and printed output of a finished bench."""
+"""Writes the files and prints the results of a finished bench."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from outrider.report.page import render
 
 
 def draw(report: BenchReport, out: Path) -> None:
-    """Write the numbers, the figure, the table, and the page in Markdown and HTML."""
+    """Write the numbers, the figure, the table, and the bench's page in Markdown and in HTML."""
     about = json.loads((out / ENVIRONMENT).read_bytes())
     results = report.to_json() | {"environment": about}
     reports = {COMPARED: report, FINAL_TEST: report.final_test}

@@ -1,4 +1,4 @@
-"""The plan of a bench and its cost in tokens; a bench also prints the cost when it starts."""
+"""The plan of a bench, and its cost in tokens, which is also printed when the bench starts."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def plan(planned: Planned) -> str:
 
 
 def costs(planned: Planned) -> list[str]:
-    """Return the runs and their tokens: one line for training and one for each kind of evaluation.
+    """Return the numbers of runs and tokens: one line for training, and one line for each kind of evaluation.
 
-    Training tokens are the budget (a run ends with the step that exhausts it). Evaluation tokens are at most the number
-    of responses times ``sample.max_tokens``, and usually a fraction of that bound.
+    Training tokens are the budget (a run ends with the step that exhausts the budget). Evaluation tokens are at most
+    the number of responses times ``sample.max_tokens``, and usually a fraction of this bound.
     """
     bench, recipes, notice = planned
     runs = len(bench.recipes) * bench.seeds

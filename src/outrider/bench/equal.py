@@ -14,14 +14,14 @@ from outrider.bench.results import Arm, Measured, along, values_of
 
 
 class Equal(NamedTuple):
-    """A difference in pass@k, and the common pass@1 at which it was taken; both NaN if there is no such pass@1."""
+    """A difference in pass@k, and the common pass@1 at which it was measured; both NaN if there is no such pass@1."""
 
     pass1: float
     change: Estimate
 
 
 class EqualSpent(NamedTuple):
-    """A difference in pass@k, and the steps or tokens after which it was taken."""
+    """A difference in pass@k, and the steps or tokens after which it was measured."""
 
     spent: float
     change: Estimate
@@ -40,26 +40,26 @@ class _Line(NamedTuple):
 
 
 def at_equal_pass1(before: Arm, base: Arm, arm: Arm, k: int) -> Equal:
-    r"""Return the difference in pass@k, ``arm`` minus ``base``, at the highest pass@1 that both have reached.
+    r"""Return the difference in pass@k, ``arm`` minus ``base``, at the highest pass@1 that both recipes have reached.
 
     Each recipe is a piecewise linear curve through its means over seeds, starting at the policy before training. Let m
     be the recipe with the lower maximum of pass@1, and o the other recipe. The curve of o first reaches this maximum
-    between its points i and i + 1, with weight w on the second. With x for pass@1, y for pass@k, b the slope of that
-    segment, and :math:`z_w = (1 - w) z_i + w z_{i+1}`,
+    between its points i and i + 1, with weight w on point i + 1. Let x be pass@1, y pass@k, b the slope of this
+    segment, and :math:`z_w = (1 - w) z_i + w z_{i+1}`. Then
 
     .. math:: D = \pm \big(\bar y_m - \bar y_{o,w}\big), \qquad
        d_{sp} = \pm \big(y_m - y_{o,w} - b\,(x_m - x_{o,w})\big)_{sp}
 
     with + if m is ``arm``. The mean of d over seeds s and problems p is D. By the delta method, d - D is the
-    first-order effect of a seed and a problem on D, including their effect on w. The interval is therefore that of
-    :func:`~outrider.bench.crossed.estimate` over d. The highest point and the crossed segment are taken as given. If
-    two points of m are nearly equal in pass@1 but not in pass@k, the interval is too short (simulated,
-    docs/intervals.md).
+    first-order effect of a seed and a problem on D, including the effect on w. Therefore
+    :func:`~outrider.bench.crossed.estimate` computes the interval from d. The highest point and the crossed segment are
+    treated as fixed. If two points of m are nearly equal in pass@1 but not in pass@k, the interval is too short
+    (simulated, docs/intervals.md).
 
-    Assumes the same seeds in the same order on both sides, and linear curves between points. The intervals do not cover
-    the error of linear interpolation, which is smaller with more points. A problem with an unknown pass@k at the
-    maximum k at any point is excluded, so that all k are compared at the same pass@1. Degenerate: NaN if one of the two
-    recipes never exceeds the pass@1 of the policy before training, or if nothing is known.
+    Assumes the same seeds in the same order in both arms, and linear curves between points. The intervals do not cover
+    the error of linear interpolation, which is smaller with more points. A problem whose pass@k at the maximum k is
+    unknown at any point is excluded, so that all k are compared at the same pass@1. Degenerate cases: the result is NaN
+    if one of the two recipes never exceeds the pass@1 of the policy before training, or if nothing is known.
     """
     known_P = np.isfinite(np.concatenate([along(before, a, before.ks[-1]) for a in (base, arm)])).all(axis=(0, 1))
     nothing = Equal(math.nan, Estimate(math.nan, math.nan, math.nan, len(base.seeds), int(known_P.sum())))
@@ -76,14 +76,15 @@ def at_equal_pass1(before: Arm, base: Arm, arm: Arm, k: int) -> Equal:
 
 
 def at_equal(spent: Literal["steps", "tokens"], base: Arm, arm: Arm, k: int) -> EqualSpent:
-    """Return the difference in pass@k, ``arm`` minus ``base``, after equal steps or tokens: the smallest run's total.
+    """Return the difference in pass@k, ``arm`` minus ``base``, after the total steps or tokens of the shortest run.
 
-    pass@k of the longer runs is interpolated linearly between the two evaluations around that total. Success rises
-    fast at first and more slowly later, so the interpolation underestimates the longer runs and favours a recipe that
-    ends there. The interval, that of :func:`~outrider.bench.crossed.estimate` over the paired differences, does not
-    cover this bias. There is no extrapolation before a run's first evaluation. Assumes the same seeds in the same order
-    on both sides. A problem with an unknown pass@k at the maximum k at any point is excluded, so that all k use the
-    same problems. Degenerate: NaN if nothing is known, or if a run ends before another run's first evaluation.
+    pass@k of the longer runs is interpolated linearly between the two evaluations around this total. Success rises fast
+    at first and more slowly later, so the interpolation underestimates the longer runs, and favours the recipe of the
+    shortest run. :func:`~outrider.bench.crossed.estimate` computes the interval from the paired differences; the
+    interval does not cover this bias. There is no extrapolation before a run's first evaluation. Assumes the same seeds
+    in the same order in both arms. A problem whose pass@k at the maximum k is unknown at any point is excluded, so that
+    all k use the same problems. Degenerate cases: the result is NaN if nothing is known, or if a run ends before
+    another run's first evaluation.
     """
     level = float(min(min(getattr(a.end, spent)) for a in (base, arm)))
     known_P = np.isfinite(np.concatenate([values_of(a.points, base.ks[-1]) for a in (base, arm)])).all(axis=(0, 1))
@@ -96,7 +97,7 @@ def at_equal(spent: Literal["steps", "tokens"], base: Arm, arm: Arm, k: int) -> 
 
 
 def _at(level: float, run: Arm, spent: str, k: int) -> Floats:
-    """Return pass@k of one run after ``level`` steps or tokens, a value between its first and last point; ``[P]``."""
+    """Return pass@k of one run after ``level`` steps or tokens, ``[P]``; ``level`` is within the run's evaluations."""
     y, x = values_of(run.points, k)[:, 0], [float(getattr(point, spent)[0]) for point in run.points]
     i = int(np.searchsorted(x, level))
     if x[i] == level:
@@ -107,8 +108,8 @@ def _at(level: float, run: Arm, spent: str, k: int) -> Floats:
 
 
 def _above(lower: _Line, other: _Line) -> Floats:
-    """Return the difference between the highest point of ``lower`` and the interpolated curve of ``other``, linearised
-    in the data; ``[S, P]``."""
+    """Return the difference between the highest point of ``lower`` and the interpolated curve of ``other``, ``[S, P]``;
+    the difference is linearised in the data."""
     level = lower.heights[lower.top]
     i = int((other.heights >= level).argmax())  # at least 1: both curves start at the same point, below the level
     rise = other.heights[i] - other.heights[i - 1]

@@ -19,11 +19,13 @@ class _Work:
 
     Attributes:
         cell: the run.
-        evaluations, responses: planned number of evaluations, and of responses in each.
+        evaluations: planned number of evaluations.
+        responses: number of responses in each evaluation.
         spent: spent budget, at most the whole budget.
         training: seconds of training so far.
         evaluated: number of completed evaluations.
-        timed, evaluating: number of evaluations with a known time, and their total seconds.
+        timed: number of evaluations with a known time.
+        evaluating: total seconds of the ``timed`` evaluations.
         over: whether the run has finished or failed, so that no work remains.
     """
 
@@ -39,15 +41,17 @@ class _Work:
 
 
 class Outlook:
-    """The work of a bench: how much is done, and how long the rest takes.
+    """The completed work of a bench, and a forecast of the remaining time.
 
-    All rates come from the times that the runs record on disk (``timing.jsonl``, ``eval_timing.jsonl``), so a continued
-    bench knows its speed at once. A recipe has its own seconds per unit of budget once one of its runs has trained;
-    until then the mean over all recipes is used. An evaluation takes the mean seconds per response times its number of
-    responses. The remaining work is divided among the processes, and takes at least as long as the longest run.
+    All rates are computed from the times that the runs record on disk (``timing.jsonl``, ``eval_timing.jsonl``), so a
+    continued bench knows its speed at once. A recipe has its own seconds per unit of budget after one of its runs has
+    trained; until then, the mean over all recipes is used. The time of an evaluation is the mean seconds per response
+    times the evaluation's number of responses. The remaining work is divided among the processes, and takes at least as
+    long as the longest run.
 
-    Assumes one process per run and ``processes`` runs in parallel. Degenerate cases: the forecast is unknown until some
-    training is timed. Without any timed evaluation (runs of older versions), remaining evaluations count as 0 seconds.
+    Assumes one process per run, and ``processes`` runs in parallel. Degenerate cases: the forecast is unknown until
+    some training is timed. Without any timed evaluation (runs of older Outrider versions), remaining evaluations count
+    as 0 seconds.
     """
 
     def __init__(self, cells: Iterable[Cell], processes: int) -> None:
@@ -88,19 +92,19 @@ class Outlook:
 
     @property
     def done(self) -> float:
-        """The spent part of all budgets; if runs only measure, the number of runs that are over."""
+        """The sum of all runs' spent budgets; if runs only evaluate, the number of runs that are over."""
         works = self._work.values()
         return sum(work.spent for work in works) if self._trains else float(sum(work.over for work in works))
 
     @property
     def total(self) -> float:
-        """The sum of all budgets (for a failed run, what it spent); if runs only measure, the number of runs."""
+        """The sum of all runs' budgets (a failed run's spent budget); if runs only evaluate, the number of runs."""
         if not self._trains:
             return float(len(self._work))
         return sum(work.spent if work.over else work.cell.budget for work in self._work.values())
 
     def forecast(self) -> tuple[float, float] | None:
-        """Return the completed share of the work in seconds, and the remaining seconds; None while unknown."""
+        """Return the completed share of the work (measured in seconds) and the remaining seconds; None if unknown."""
         a_unit, a_response = self._unit_seconds(), self._response_seconds()
         if self._trains and not a_unit:
             return None

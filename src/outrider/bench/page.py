@@ -22,16 +22,16 @@ _COVERS = (
 
 
 def table(report: BenchReport, only: Sequence[str] | None = None) -> str:
-    """Return the final results of all recipes as a table: mean over seeds and half-width of the interval.
+    """Return the final results of all recipes as a table, with the mean over seeds and the half-width of the interval.
 
-    ``only``: metrics to show; None shows all.
+    ``only`` selects the metrics to show; None shows all metrics.
     """
     [made] = results(report, only).tables
     return _table(made) + f"\n\n{made.note}" * bool(made.note)
 
 
 def page(report: BenchReport, environment: Mapping[str, Any]) -> str:
-    """Return the whole page: the verdict, the results, and the data to assess and reproduce them."""
+    """Return the whole page: the verdict, the results, and the data needed to assess and reproduce the results."""
     made = content(report, environment)
     assert made.opening is not None
     facts = "; ".join(
@@ -50,7 +50,7 @@ def _section(section: Section) -> str:
 
 
 def _paragraph(text: str) -> str:
-    """Return a paragraph that is only code as a code block, which is easier to copy; others unchanged."""
+    """Return a paragraph that is only code as a code block, which is easier to copy; other paragraphs unchanged."""
     code = re.fullmatch(r"`([^`]+)`", text)
     return f"```\n{code[1]}\n```" if code else text
 

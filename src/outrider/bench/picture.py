@@ -1,4 +1,4 @@
-"""The figure of a bench: pass@1 against pass@k along training, and both over generated tokens."""
+"""The figure of a bench: pass@k against pass@1 along training, and both metrics over generated tokens."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MARKERS = "osD^vPX"
 
 
 def frontier_figure(report: BenchReport) -> Figure:
-    """Plot pass@n against pass@1 in a large panel, and each over generated tokens in a small panel.
+    """Plot pass@n against pass@1 in a large panel, and each metric over generated tokens in a small panel.
 
     Each recipe has one colour and marker. Bars are 95 % intervals of the paired difference from the base recipe, at the
     end of the budget. The interval of a recipe's own mean is wider, since problems differ in difficulty.

@@ -15,7 +15,7 @@ DEFAULT_TOKENS = 1_600_000
 
 
 def default_folder(recipes: Iterable[str]) -> Path:
-    """Return the default folder of a bench: ``runs/bench-`` and the recipes' names; of many recipes only the first.
+    """Return the default folder of a bench: ``runs/bench-`` and the recipes' names; only the first of many names.
 
     >>> str(default_folder(["grpo", "dr-grpo"])), str(default_folder(["grpo", "dapo", "gspo", "rloo"]))
     ('runs/bench-grpo-dr-grpo', 'runs/bench-grpo-and-3-others')
@@ -31,7 +31,7 @@ class Planned(NamedTuple):
     Attributes:
         bench: options of the bench.
         recipes: recipes by name, with the bench's settings applied.
-        notice: sentence on the evaluation sizes that were lowered; "" if none was.
+        notice: sentence on the evaluation sizes that were lowered; "" if no size was lowered.
     """
 
     bench: Bench
@@ -45,9 +45,9 @@ def planned(options: Mapping[str, Any], recipes: Mapping[str, Recipe], given: Co
     Args:
         options: options of :class:`Bench`. The recipes' names are added, and the first recipe is the default base.
         recipes: loaded recipes by name.
-        given: dotted recipe keys that the user has set. ``points`` is lowered to fit the budget unless it is in
-            ``options``; ``evaluate.problems`` and ``evaluate.n`` are lowered unless they are in ``given``
-            (:mod:`outrider.bench.proportion`).
+        given: dotted recipe keys that the user has set. To fit the budget (:mod:`outrider.bench.proportion`),
+            ``points`` is lowered unless it is in ``options``, and ``evaluate.problems`` and ``evaluate.n`` are lowered
+            unless they are in ``given``.
 
     Raises:
         UserError: an option has an invalid value, the recipes cannot be compared, a recipe rejects a value to be tuned,

@@ -26,7 +26,7 @@ class Failure(NamedTuple):
 
     Attributes:
         cell: the run.
-        status: exit status of its process; if negative, minus the signal that ended the process.
+        status: exit status of the run's process; a negative status is minus the signal that ended the process.
         last_line: last line that the process printed.
     """
 
@@ -50,10 +50,10 @@ class _Running:
 def run_cells(cells: Sequence[Cell], cores: Sequence[int], name: str, following: Sequence[Cell] = ()) -> list[Failure]:
     """Execute all unfinished runs, one per core in parallel, and return the failures.
 
-    A run that was started earlier resumes from its last checkpoint. A failed run does not stop the others. Each cell of
-    ``following`` starts as soon as the run that it measures has finished, before any waiting run. An interrupted bench
-    therefore has the measurements of all finished runs. On an interrupt the runs save their state; the interrupt is
-    raised when all runs have ended.
+    A run that was started earlier resumes from its last checkpoint. A failed run does not stop the other runs. Each run
+    in ``following`` evaluates the policy of another run, and starts as soon as the other run has finished, before any
+    waiting run. An interrupted bench therefore has the evaluations of all finished runs. On an interrupt, the runs save
+    their state; the interrupt is raised when all runs have ended.
     """
     finished = [cell for cell in cells if cell.finished]
     waiting = [cell for cell in cells if cell not in finished]
@@ -107,8 +107,8 @@ def _show(progress: Progress, outlook: Outlook) -> None:
 
 def _start(cell: Cell, core: int, at_once: int) -> _Running:
     cell.path.parent.mkdir(parents=True, exist_ok=True)
-    # a run that measures another run's policy starts again: its checkpoint holds only that run's path, which may have
-    # changed
+    # a run that measures another run's policy starts again: its checkpoint has only the other run's path, which may
+    # have changed
     arguments = (core, at_once, str(cell.recipe), cell.words, str(cell.path), str(cell.log), cell.measures is not None)
     process = warm_processes(*PRELOAD).Process(target=run_cell, args=arguments)
     with without_main():

@@ -12,14 +12,14 @@ from outrider.estimate.time_estimate import amounts
 MOST = 4.0
 """Maximum ratio of a run's evaluation tokens (with ``sample.max_tokens`` per response) to its training tokens.
 
-At this ratio the default setting evaluates for about as long as it trains: mean response length is 46 % of
-``max_tokens``, and sampling takes 55 % of a training step (measured on two cores; docs/log.md, 2026-11-28).
+At this ratio, a run in the default setting evaluates for about as long as it trains: the mean response length is 46 %
+of ``max_tokens``, and sampling takes 55 % of a training step (measured on two cores; docs/log.md, 2026-11-28).
 """
 LEAST = {"points": 1, "evaluate.problems": 50, "evaluate.n": 8}
 
 
 class Proportioned(NamedTuple):
-    """A bench and its recipes with reduced evaluation, and a sentence on the reductions ("" without any)."""
+    """A bench and its recipes with reduced evaluation, and a sentence on the reductions ("" without reductions)."""
 
     bench: Bench
     recipes: dict[str, Recipe]
@@ -30,9 +30,9 @@ def in_proportion(bench: Bench, recipes: Mapping[str, Recipe], given: Collection
     """Lower ``points``, ``evaluate.problems`` and ``evaluate.n`` in turn until evaluation is at most :data:`MOST` times
     training.
 
-    Each round removes one point, then halves the problems, then halves the samples. The result depends on the
-    budget of a run and on the base recipe, but not on the number of seeds or recipes, so that both can be added to a
-    bench later.
+    Each round removes one evaluation point, then halves the problems, then halves the samples. The result depends on a
+    run's budget and on the base recipe, but not on the number of seeds or recipes, so that seeds and recipes can be
+    added to a bench later.
 
     Args:
         bench: requested options, with the default ``points`` if the user gave none.
@@ -58,8 +58,8 @@ def in_proportion(bench: Bench, recipes: Mapping[str, Recipe], given: Collection
 
 
 def evaluation_share(bench: Bench, recipe: Recipe) -> float | None:
-    """Return the ratio of a run's maximum evaluation tokens to its maximum training tokens; None if the training tokens
-    are unknown."""
+    """Return the ratio of a run's maximum evaluation tokens to its maximum training tokens; None if the number of
+    training tokens is unknown."""
     found = amounts(settle(recipe, bench))
     return None if found.training is None else found.evaluation / found.training
 
@@ -75,7 +75,7 @@ def _with(recipe: Recipe, values: Mapping[str, int]) -> Recipe:
 
 
 def _notches(key: str, asked: int, value: int) -> int:
-    """Return how often a key was lowered."""
+    """Return how many times the value of a key was lowered."""
     return asked - value if key == "points" else round(asked / value).bit_length() - 1
 
 

@@ -1,4 +1,4 @@
-"""How a bench was made: its command, versions, seeds and files."""
+"""The section on how to reproduce a bench: its command, versions, seeds and files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FILES = (
 
 
 def provenance(report: BenchReport, environment: Mapping[str, Any]) -> Section:
-    """Return the command, the machine and versions of each start, the seeds, and the files."""
+    """Return a section with the command, the machine and versions at each start, the seeds, and the files."""
     begun = [
         f"Started {_where(environment)}.",
         *(f"Continued {_where(each)}." for each in environment.get("later", [])),

@@ -8,16 +8,19 @@ from outrider.arrays import Flags
 from outrider.bench.results import Measured, Point
 
 CLASSES = ("never", "seldom", "often", "mostly")
-"""Share of samples before training that solve the problem: none, up to an eighth, up to a half, or more."""
+"""Classes by the share of samples before training that solve the problem.
+
+``never``: no sample; ``seldom``: up to an eighth; ``often``: up to a half; ``mostly``: more than a half.
+"""
 _UP_TO = (0.0, 1 / 8, 1 / 2)
 
 
 def by_rate(before: Point) -> dict[str, Flags]:
-    """Return, for each class, which problems have a pass rate before training in that class; unverified ones have none.
+    """Return, for each class of pass rates, which problems were in this class before training.
 
-    Sampling noise affects a problem's class, so the samples that define the class must not estimate its pass rate: a
-    problem whose samples all failed rarely has a pass rate of 0. Separate samples, and differences between them, do not
-    have this bias.
+    A problem without verified samples is in no class. Sampling noise affects a problem's class, so the samples that
+    define the class must not also estimate the pass rate: a problem whose samples all failed rarely has a pass rate of
+    0. Estimates from separate samples do not have this bias.
     """
     tallies = before.evaluations[0].tallies
     known_P = np.array([tally.scorable > 0 for tally in tallies], np.bool_)

@@ -1,4 +1,4 @@
-"""The results of a bench as data: this module computes every number on its page."""
+"""The results of a bench as data; this module computes every number on the bench's page."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from outrider.errors import UserError
 from outrider.record.json_data import json_data
 
 SCHEMA_VERSION = 4
-"""Version 3 had no final test set, version 2 no classes of pass rates. Version 1 had a single tuned key: `value` of
-each candidate, and `chosen`."""
+"""Version of the results file. Version 3 has no final test set, and version 2 also no classes of pass rates. Version 1
+has a single tuned key: `value` of each candidate, and `chosen`."""
 _NOTHING = Estimate(math.nan, math.nan, math.nan, 0, 0)
 
 
 class Reached(NamedTuple):
-    """The first point at which a recipe's mean curve reaches the base recipe's final pass@1; NaN if it never does."""
+    """The first point at which a recipe's mean curve reaches the base recipe's final pass@1; NaN if there is none."""
 
     share: float
     steps: float
@@ -47,8 +47,8 @@ class BenchReport:
         arms: recipes with finished runs, in the order of the bench.
         choices: tuned values by recipe.
         failures: one sentence for each run that did not finish.
-        final_test: measurements of the last policies on the final test set, or None; its ``again`` equals its
-            ``before``.
+        final_test: measurements of the last policies on the final test set, or None. In ``final_test``, ``again``
+            equals ``before``.
     """
 
     bench: Bench
@@ -83,7 +83,7 @@ class BenchReport:
         return estimate(arm.points[point].measured(quantity))
 
     def against_base(self, arm: Arm, quantity: str) -> Estimate:
-        """Return the paired change from the base recipe on the seeds that both finished; NaN without such seeds."""
+        """Return the paired change from the base recipe over the seeds that both finished; NaN without common seeds."""
         both = self._paired(arm)
         return difference(*(side.end.measured(quantity) for side in both)) if both else _NOTHING
 
@@ -94,7 +94,7 @@ class BenchReport:
 
     @property
     def other(self) -> Literal["steps", "tokens"]:
-        """The second unit of comparison: steps, or tokens if the budget is in steps."""
+        """The unit of the second comparison: steps, or tokens if the budget is in steps."""
         return "tokens" if self.bench.unit == "steps" else "steps"
 
     def at_equal_other(self, arm: Arm, k: int) -> EqualSpent:
@@ -103,13 +103,13 @@ class BenchReport:
         return at_equal(self.other, *both, k) if both else EqualSpent(math.nan, _NOTHING)
 
     def _paired(self, arm: Arm) -> tuple[Arm, Arm] | None:
-        """Return the base recipe and ``arm``, restricted to the seeds that both finished; None without such seeds."""
+        """Return the base recipe and ``arm``, with only the seeds that both have finished; None without such seeds."""
         base = self.base
         shared = [seed for seed in arm.seeds if base is not None and seed in base.seeds]
         return None if base is None or not shared else (base.only(shared), arm.only(shared))
 
     def against_before(self, arm: Arm, quantity: str) -> Estimate:
-        """Return the paired change from the policy before training, which all seeds share."""
+        """Return the paired change from the policy before training, which is the same for all seeds."""
         after, start = arm.end.measured(quantity), self.before.end.measured(quantity)
         same = Measured(*(np.repeat(part, len(arm.seeds), axis=0) for part in start))
         return difference(same, after)
@@ -172,7 +172,7 @@ class BenchReport:
             "recipes": {arm.name: self._of_arm(arm) for arm in self.arms},
             "tuning": {name: _of_choice(choice) for name, choice in self.choices.items()},
             "failures": self.failures,
-            "untouched": self.final_test and self.final_test._ends(),  # the key of the first version
+            "untouched": self.final_test and self.final_test._ends(),  # the key since the first version
         }
         return dict(json_data(results))
 

@@ -24,7 +24,7 @@ class Measured(NamedTuple):
     """A metric of each seed on each problem, as a sum and a count.
 
     A seed's value is the sum of totals over problems, divided by the sum of counts. For a mean over problems,
-    ``counts_SP`` is 1 if a value is known, otherwise 0. For entropy per token it is the number of tokens.
+    ``counts_SP`` is 1 if a value is known, otherwise 0. For entropy per token, ``counts_SP`` is the number of tokens.
     """
 
     totals_SP: Floats
@@ -38,7 +38,7 @@ class Point:
     Attributes:
         share: share of the budget.
         evaluations: one evaluation per seed, on the same problems in the same order.
-        steps, tokens, seconds: amounts that each seed has spent at this point.
+        steps, tokens, seconds: number of steps, tokens and seconds that each seed has spent at this point.
     """
 
     share: float
@@ -63,8 +63,8 @@ class Arm:
     Attributes:
         name: name of the recipe.
         seeds: seeds of the finished runs, ascending.
-        points: evaluations along training, the last at the end of the budget.
-        spent: use of all these runs' tokens; None for the policy before training.
+        points: evaluations along training, the last of them at the end of the budget.
+        spent: use of tokens in all runs of the recipe; None for the policy before training.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Arm:
         return tuple(shown_ks(self.end.evaluations[0].overall.pass_at))
 
     def only(self, seeds: Sequence[int]) -> Arm:
-        """Restrict the arm to the given seeds."""
+        """Return a copy with only the runs of the given seeds."""
         rows = [self.seeds.index(seed) for seed in seeds]
         parts = ("evaluations", "steps", "tokens", "seconds")
         points = [
@@ -95,7 +95,8 @@ class Measurements(NamedTuple):
     """Measurements on one set of problems.
 
     Attributes:
-        before, again: two evaluations of the policy before training, with different samples.
+        before: evaluation of the policy before training.
+        again: second evaluation of the policy before training, with different samples.
         arms: recipes with finished runs.
     """
 
@@ -120,7 +121,7 @@ def read_measurements(
 
 
 def read_arm(name: str, cells: Sequence[Cell], shares: Sequence[float]) -> Arm | None:
-    """Read the finished runs of a recipe; None if there is none.
+    """Read the finished runs of a recipe; None if no run has finished.
 
     Raises:
         UserError: two runs were measured on different problems.
@@ -155,7 +156,7 @@ def problems(evaluation: Evaluation) -> list[str]:
 
 
 def _measured_at(cell: Cell, shares: Sequence[float]) -> list[tuple[Evaluation, int, float, float]]:
-    """Return, for each share, the run's first evaluation at or after it, with its step, tokens and seconds."""
+    """Return the run's first evaluation at or after each share of the budget, with its step, tokens and seconds."""
     folder = RunFolder(cell.path)
     evaluations = {step: Evaluation.from_json(data) for step, data in folder.evaluations().items()}
     used = dict(spent(cell.path, cell.unit))
@@ -163,7 +164,7 @@ def _measured_at(cell: Cell, shares: Sequence[float]) -> list[tuple[Evaluation, 
     clock = {int(row["step"]): training_seconds(row) for row in folder.timing()}
     results = []
     for share in shares:
-        last = max(evaluations)  # by the times on disk, a run may end slightly below a budget in seconds
+        last = max(evaluations)  # by the recorded times, a run may end slightly before its budget in seconds
         step = min((s for s in evaluations if used[s] >= share * cell.budget), default=last)
         seconds = sum(taken for s, taken in clock.items() if s <= step)
         results.append((evaluations[step], step, tokens[step], seconds))

@@ -82,7 +82,7 @@ def equal_pass1(report: BenchReport) -> Section | None:
 
 
 def reached(report: BenchReport) -> Section:
-    """Return when each recipe reaches the base recipe's final pass@1, and the mean of pass@1 over the budget."""
+    """Return when each recipe first reaches the base recipe's final pass@1, and the mean pass@1 over the budget."""
     rows: list[list[BlockCell]] = []
     for arm in report.arms:
         place = report.reached(arm)
@@ -115,7 +115,7 @@ def by_rate(report: BenchReport) -> Section:
 
 
 def final_test(report: BenchReport) -> Section | None:
-    """Return the last policies' results on the final test set, which no choice depended on; None without the set."""
+    """Return the last policies' results on the final test set, which influenced no choice; None without this set."""
     kept = report.final_test
     if kept is None:
         return None
@@ -140,7 +140,7 @@ def turned(report: BenchReport) -> Section:
 
 
 def spending(report: BenchReport) -> Section:
-    """Return the use of tokens by stage."""
+    """Return the number of tokens that each stage of a recipe used."""
     of_recipe, of_stage = ["not trained on", "mixed groups", "with a gradient"], ["share", "rollouts a step"]
     of_stage += ["successes", "newly solved"]
     rows: list[list[BlockCell]] = []

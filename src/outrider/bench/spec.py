@@ -16,9 +16,9 @@ from outrider.config.shipped import chain
 from outrider.errors import UserError, nearest
 from outrider.options import Options
 
-FIRST_TUNING_SEED = 1000  # separate from the compared seeds, since tuning on the same seeds would bias the comparison
+FIRST_TUNING_SEED = 1000  # not one of the compared seeds, since tuning on the same seeds would bias the comparison
 
-_OWN = {  # keys that a bench sets, and the option to use instead (command line and Python)
+_OWN = {  # recipe keys that a bench sets itself, and the option to use instead (command line and Python)
     "seed": "--seeds and --first-seed (seeds=, first_seed=)",
     "train.tokens": "--tokens (tokens=)",
     "train.steps": "--steps (steps=)",
@@ -53,7 +53,7 @@ class Tune(Options):
     @model_validator(mode="before")
     @classmethod
     def _of_one_key(cls, data: Any) -> Any:
-        """Convert the older form, which had a single tuned key."""
+        """Convert data of older Outrider versions, which had a single tuned key."""
         if isinstance(data, dict) and "key" in data:
             rest = {name: value for name, value in data.items() if name != "key"}
             return rest | {"values": {data["key"]: data.get("values")}}
@@ -67,7 +67,7 @@ class Tune(Options):
 
     @property
     def candidates(self) -> list[dict[str, Any]]:
-        """All combinations of values, as mappings by key; the last key varies fastest."""
+        """All combinations of tuned values, each as a mapping from key to value; the last key varies fastest."""
         return [dict(zip(self.values, each, strict=True)) for each in itertools.product(*self.values.values())]
 
 
@@ -85,7 +85,7 @@ class FinalTest(Options):
 
 
 class Bench(Options):
-    """Recipes x seeds; each run has the same budget of tokens, steps or seconds."""
+    """A comparison of recipes, with one run per recipe and seed, and the same budget for each run."""
 
     old_keys: ClassVar[Mapping[str, str]] = {"untouched": "final_test"}
 
@@ -147,15 +147,15 @@ class Bench(Options):
 
     @property
     def shares(self) -> list[float]:
-        """Shares of the budget at which a run is evaluated; the last is 1."""
+        """Shares of the budget at which a run is evaluated; the last share is 1."""
         return [point / self.points for point in range(1, self.points + 1)]
 
     def looked_at(self, compared: int) -> int:
-        """Return the number of held-out problems used before the final test: ``compared`` plus those for tuning."""
+        """Return the number of held-out problems used before the final test: ``compared`` plus the tuning problems."""
         return compared + (self.tune.problems if self.tune else 0)
 
     def final_test_from(self, compared: int) -> int:
-        """Return the number of held-out problems before the final test set."""
+        """Return the index of the first held-out problem of the final test set."""
         asked = self.final_test.skip if self.final_test else None
         return self.looked_at(compared) if asked is None else asked
 
@@ -164,7 +164,7 @@ class Bench(Options):
 
 
 def bench_of(data: Mapping[str, Any]) -> Bench:
-    """Read a bench from the data of its ``bench.yaml`` or ``results.json``, including older versions.
+    """Read a bench from the data of its ``bench.yaml`` or ``results.json``, also from older Outrider versions.
 
     >>> bench_of({"recipes": ["grpo"], "base": "grpo", "tokens": 1, "untouched": {"problems": 3}}).final_test
     FinalTest(problems=3, skip=None)
@@ -173,7 +173,7 @@ def bench_of(data: Mapping[str, Any]) -> Bench:
 
 
 def given_keys(names: Sequence[str | Recipe], overrides: Sequence[str] | Mapping[str, Any]) -> set[str]:
-    """Return the dotted keys that the user has set, in overrides or recipe files; for a loaded recipe, all its keys.
+    """Return the dotted keys that the user has set in overrides or recipe files. For a loaded recipe, return all keys.
 
     >>> sorted(given_keys(["grpo"], ["evaluate={n: 4, problems: 9}", "train.problems=8"]) - given_keys(["grpo"], []))
     ['evaluate.n', 'evaluate.problems', 'train.problems']
@@ -233,7 +233,7 @@ def settle(recipe: Recipe, bench: Bench) -> Recipe:
 
 
 def refuse_unlike(recipes: Mapping[str, Recipe], base: str) -> None:
-    """Refuse recipes with different models or evaluation settings, since their results would not be comparable.
+    """Raise an error if recipes differ in model or evaluation settings, since their results would not be comparable.
 
     Raises:
         UserError: a recipe differs from the base recipe; the message names the first difference.
@@ -249,7 +249,7 @@ def refuse_unlike(recipes: Mapping[str, Recipe], base: str) -> None:
 
 
 def refuse_too_few_problems(bench: Bench, recipe: Recipe) -> None:
-    """Check before anything runs that the task has enough held-out problems; otherwise tuning would fail hours later.
+    """Check before the first run that the task has enough held-out problems; otherwise tuning would fail hours later.
 
     Raises:
         UserError: the task has too few held-out problems, or the final test set overlaps the bench's other problems.
@@ -301,7 +301,7 @@ def _parse_tuned(text: str) -> tuple[str, list[Any]]:
 
 
 def _keys(key: str, value: Any) -> Iterator[str]:
-    """Yield the dotted keys that an override sets: the keys inside a mapping value, otherwise the key itself."""
+    """Yield the dotted keys that an override sets: the keys in ``value`` if it is a mapping, otherwise ``key``."""
     if not isinstance(value, dict):
         yield key
         return

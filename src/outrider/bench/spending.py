@@ -1,4 +1,4 @@
-"""The tokens of a recipe's runs by stage, and the resulting successes."""
+"""The tokens that a recipe's stages used, and the resulting successes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from outrider.screen.curves import MetricRows
 
 
 class StageSpending(NamedTuple):
-    """The use of tokens by one stage over whole runs; rates are per 1,000 tokens of the stage, NaN without tokens.
+    """The tokens that one stage used over whole runs. Rates are per 1,000 tokens of the stage; NaN without tokens.
 
     Attributes:
-        stage: position in the recipe and name, as in the metrics: ``1-branch``.
-        share: share of all generated tokens.
+        stage: position of the stage in the recipe, and its name, as in the metrics: ``1-branch``.
+        share: share of all generated tokens that the stage generated.
         rollouts: mean number of rollouts per step.
         successes: successful rollouts per 1,000 tokens.
         solved: problems whose first success in a step came from the stage, per 1,000 tokens.
@@ -28,15 +28,17 @@ class StageSpending(NamedTuple):
 
 
 class Spending(NamedTuple):
-    """The use of tokens over all runs of a recipe.
+    """The use of generated tokens over all runs of a recipe.
 
     Attributes:
         stages: stages in the order of the recipe.
-        unused: share of the tokens that were not trained on: no signal in the group, dropped, or not scorable.
-        branched, seeded: shares of the tokens in branches, and in rollouts that saw examples or a hint.
+        unused: share of the tokens that were not trained on: the group had no signal, the rollout was dropped, or its
+            verifier failed.
+        branched: share of the tokens in branches.
+        seeded: share of the tokens in rollouts whose prompt had examples or a hint.
         mixed: share of groups with both successes and failures, averaged over steps.
-        gradient: trained tokens per generated token; above 1 if tokens are trained on several times (in several
-            epochs, or replayed); NaN for runs of versions that did not count them.
+        gradient: number of trained tokens per generated token; above 1 if tokens are trained on several times (in
+            several epochs, or replayed); NaN for runs of Outrider versions that did not count trained tokens.
     """
 
     stages: tuple[StageSpending, ...]
@@ -61,7 +63,7 @@ def spending(metrics: MetricRows) -> Spending:
     for row in metrics:
         for name in (key for key in row if key.startswith("spent/")):
             stage, _, number = name.removeprefix("spent/").rpartition("/")
-            # rate times tokens is a count, so that the sum over steps gives the rate of the run
+            # the rate times the tokens is a count; counts summed over steps, divided by all tokens, are the run's rate
             weight = row[f"spent/{stage}/tokens"] if number.endswith("_per_1000") else 1.0
             sums[stage, number] += weight * row[name] if weight else 0.0  # the rate of a stage without tokens is NaN
     stages = []

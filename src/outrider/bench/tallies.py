@@ -16,7 +16,7 @@ COMPARED, FINAL_TEST = "compared", "untouched"  # names in the file since its fi
 
 
 class TallyColumn(NamedTuple):
-    """One evaluation, identified by the arm, the seed and the share of the budget."""
+    """One evaluation, identified by the arm (a recipe's runs), the seed and the share of the budget."""
 
     arm: str
     seed: int
@@ -38,20 +38,21 @@ class TallyColumn(NamedTuple):
 
 
 class Count(NamedTuple):
-    """Successes and verified samples of a problem: c and n of the pass@k estimator."""
+    """A problem's number of successes and of verified samples: c and n of the pass@k estimator."""
 
     successes: int
     samples: int
 
 
 Tallies = dict[str, dict[TallyColumn, dict[str, Count]]]
-"""Counts by set of problems (compared, final test), evaluation and problem."""
+"""Counts by set of problems (problems of the comparison, final test set), then by evaluation, then by problem."""
 
 
 def write_tallies(sets: Mapping[str, Measurements]) -> str:
     """Return the counts as CSV with one row per problem and one column per evaluation, for each set of problems.
 
-    A cell is ``successes``, or ``successes/verified`` if fewer samples were verified than the column ``samples`` says.
+    A cell is ``successes``, or ``successes/verified`` if fewer samples were verified than the column ``samples``
+    states.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -89,7 +90,7 @@ def read_tallies(text: str) -> Tallies:
 
 
 def _evaluations(measured: Measurements) -> Iterator[tuple[TallyColumn, Evaluation]]:
-    """Yield the evaluations of the policy before training (two), and of each recipe at each point and seed."""
+    """Yield the two evaluations of the policy before training, and each recipe's evaluation at each point and seed."""
     before, again, arms = measured
     for name, arm in (("before", before), ("before again", again), *((arm.name, arm) for arm in arms)):
         for point in arm.points:

@@ -17,9 +17,9 @@ class Tried:
 
     Attributes:
         values: tuned values by key.
-        criterion: the selection metric; None if no run finished.
-        shown: other metrics in the table.
-        failed: number of runs that did not finish; values with failed runs are not chosen.
+        criterion: estimate of the selection metric; None if no run finished.
+        shown: estimates of the other metrics in the table.
+        failed: number of runs that did not finish; a combination with failed runs is not chosen.
     """
 
     values: Mapping[str, Any]
@@ -35,12 +35,12 @@ class Tried:
 
 @dataclass(frozen=True)
 class Choice:
-    """All combinations tried for one recipe, and the chosen one.
+    """All combinations of values tried for one recipe, and the chosen combination.
 
     Attributes:
         tried: combinations in the given order.
         chosen: index of the chosen combination; None if every combination failed.
-        edges: first and last value of every key with at least two values; a value beyond them may be better.
+        edges: first and last value of every key with at least two values; a value beyond this range may be better.
     """
 
     tried: tuple[Tried, ...]
@@ -54,7 +54,7 @@ class Choice:
 
     @property
     def at_edge(self) -> list[str]:
-        """Keys whose chosen value is the first or the last of their tried values."""
+        """Keys whose chosen value is the first or the last of the tried values."""
         return [key for key, ends in self.edges.items() if self.values[key] in ends]
 
 
@@ -68,11 +68,11 @@ def tried(tune: Tune, values: Mapping[str, Any], arm: Arm | None) -> Tried:
 
 
 def choose(tune: Tune, options: Sequence[Tried]) -> Choice:
-    """Choose the first combination that is within one standard error (of the paired difference) of the best one.
+    """Choose the first combination within one standard error (of the paired difference) of the best combination.
 
-    If learning rates are listed in ascending order, noise therefore does not select a larger one, which narrows the
-    policy more. The rule is Breiman et al.'s one-standard-error rule for pruning trees (1984). Combinations with a
-    failed run are skipped.
+    If learning rates are listed in ascending order, noise alone therefore does not select a larger learning rate, which
+    would narrow the policy more. The rule is Breiman et al.'s one-standard-error rule for pruning trees (1984).
+    Combinations with a failed run are skipped.
     """
     whole = {place: t.criterion for place, t in enumerate(options) if t.criterion is not None and not t.failed}
     best = max(whole.values(), key=lambda criterion: estimate(criterion).value, default=None)

@@ -1,4 +1,4 @@
-"""Tuned values of each recipe, and the chosen ones."""
+"""The section on tuning: the hyperparameter values tried for each recipe, and the chosen values."""
 
 from __future__ import annotations
 

@@ -13,19 +13,20 @@ from outrider.bench.sections import UNITS
 from outrider.report.digits import points
 
 _SHORT = 3
-"""Maximum number of recipes whose changes are written as sentences; with more recipes, only the table has them."""
+"""Maximum number of recipes whose changes are written as sentences; with more recipes, only the table shows changes."""
 
 
 def verdict(report: BenchReport) -> list[str]:
-    """Return the verdict in sentences: first the best recipe, then each other recipe, then the uncertainty.
+    """Return the verdict in sentences: first on the best recipe, then on each other recipe, then on the uncertainty.
 
-    A recipe is ahead of the base in pass@1 or pass@k (k: the number of samples) if the 95 % interval of its paired
-    change lies above 0. If several recipes are ahead, the first sentence names the one with the largest change in
-    pass@1, or in pass@k if none is ahead in pass@1.
+    A recipe is ahead of the base recipe in pass@1 or pass@k (k: the number of samples) if the 95 % interval of its
+    paired change lies above 0. If several recipes are ahead, the first sentence names the recipe with the largest
+    change in pass@1, or in pass@k if no recipe is ahead in pass@1.
 
-    Degenerate cases: with one seed, or with one finished seed in common with the base, recipes are not ranked, and the
-    first sentence says so. With one seed and up to three recipes, the next sentences say what training changed. Without
-    a finished run of the base, or without another recipe, each recipe is compared with the policy before training.
+    Degenerate cases: with one seed, or with one finished seed in common with the base recipe, recipes are not ranked,
+    and the first sentence states this. With one seed and up to three recipes, the next sentences state the changes by
+    training. Without a finished run of the base recipe, or without another recipe, each recipe is compared with the
+    policy before training.
     """
     base = report.base
     others = [arm for arm in report.arms if arm is not base]
@@ -51,7 +52,7 @@ def verdict(report: BenchReport) -> list[str]:
 
 
 def quantities(report: BenchReport) -> list[str]:
-    """Return the names of the compared metrics: pass@1, and pass@k with k the number of samples if k > 1."""
+    """Return the names of the compared metrics: pass@1 and, for k > 1 samples per problem, pass@k."""
     return [f"pass@{k}" for k in sorted({1, report.before.ks[-1]})]
 
 
@@ -65,9 +66,9 @@ def _ahead(report: BenchReport, others: Sequence[Arm]) -> Arm | None:
 
 
 def _against_base(report: BenchReport, arm: Arm) -> str:
-    """Return a sentence on one recipe against the base: ahead, behind or not significantly different in each metric.
+    """Return a sentence on whether a recipe is ahead of, behind or not significantly different from the base recipe.
 
-    With one common seed, only the differences are stated.
+    With one common seed, the sentence states only the differences in each metric.
     """
     few = _shared_seeds(report, arm)
     found = {quantity: report.against_base(arm, quantity) for quantity in quantities(report)}
@@ -97,7 +98,7 @@ def _against_start(report: BenchReport, arm: Arm) -> str:
 
 
 def _where(report: BenchReport, arm: Arm) -> str:
-    """Return a sentence on the class of problems with the largest gain in pass@1 over the base; "" if none is
+    """Return a sentence on the class of problems with the largest gain in pass@1 over the base recipe; "" if no gain is
     significant."""
     classes = report.by_rate_against_base(arm)
     sure = {name: e for name, e in classes.items() if e.low > 0}
@@ -143,7 +144,7 @@ def _interval(found: Estimate, before: str, after: str) -> str:
 
 
 def _shared_seeds(report: BenchReport, arm: Arm) -> int:
-    """Return the number of seeds that both the recipe and the base have finished."""
+    """Return the number of seeds that both the recipe and the base recipe have finished."""
     return len(set(arm.seeds) & set(report.base.seeds)) if report.base else 0
 
 

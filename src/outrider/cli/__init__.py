@@ -1,4 +1,4 @@
-"""The command line: ``outrider COMMAND``. Each command is a module, and slow imports wait until the command runs."""
+"""The command line: ``outrider COMMAND``. Each command is a module, whose slow imports run only with the command."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ COMMANDS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status.
 
-    For a user's mistake, one sentence is printed on stderr, and the status is 2. An interrupt also prints one sentence,
-    with status 130; so does SIGTERM, with status 143. If the output's reader has gone, the status is 141, without a
-    message. Any other exception is a bug and keeps its traceback.
+    For a user's mistake, one sentence is printed on stderr, and the status is 2. An interrupt or SIGTERM also prints
+    one sentence; the status is 130 for an interrupt and 143 for SIGTERM. If the reader of a pipe has closed it, the
+    status is 141, without a message. Any other exception is a bug and keeps its traceback.
     """
     open_closed()
     try:
@@ -71,7 +71,7 @@ def _print_mistake(mistake: object) -> int:
 
 
 def _not_utf8(words: Sequence[str]) -> str:
-    """The first word that is not UTF-8, as Python writes bytes; "" if all are.
+    """Return the first word that is not UTF-8, in Python's notation for bytes; "" if all words are UTF-8.
 
     Records and messages can only contain UTF-8.
     """
@@ -84,7 +84,7 @@ def _run(argv: Sequence[str] | None) -> int:
         return _print_mistake(f"{word} is not UTF-8; rename the file or folder")
     parser = build_parser()
     arguments, rest = parser.parse_known_args(argv)
-    # argparse rejects overrides after an option, but users naturally write `train grpo --dry-run seed=3`
+    # argparse rejects overrides after an option, but users often write `train grpo --dry-run seed=3`
     if rest and (not hasattr(arguments, "overrides") or any(word.startswith("-") for word in rest)):
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     if rest:

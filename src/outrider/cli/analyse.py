@@ -143,7 +143,7 @@ def _analysis(kinds: Any, name: str, help: str, run: Callable[[argparse.Namespac
 
 
 def _given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """The options given on the command line, as data; other options keep their defaults."""
+    """Return the options given on the command line, as data; other options keep their defaults."""
     values = {name: getattr(arguments, name) for name in (*names, "split", "steps", "limit", "micro_tokens")}
     return {name: value for name, value in values.items() if value is not None}
 

@@ -18,14 +18,14 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def folder(text: str) -> Path:
-    """Parse a path; an empty argument is an error, since ``Path("")`` would be the working directory."""
+    """Parse a path. An empty argument is an error, since ``Path("")`` would be the working directory."""
     if not text.strip():
         raise argparse.ArgumentTypeError("it is empty; name a folder, as in runs/a")
     return Path(text)
 
 
 class OldOption(argparse.Action):
-    """An option of an older version; its use is an error that states the current name, ``dest``."""
+    """An option of an older Outrider version; using it is an error that states the option's current name, ``dest``."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
@@ -81,7 +81,7 @@ def columns(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def interruptible(work: Callable[[], int]) -> int:
-    """Run resumable work; on an interrupt, print that the same command continues it."""
+    """Run resumable work; on an interrupt, print that the same command continues the work."""
     try:
         return work()
     except KeyboardInterrupt:
@@ -98,7 +98,7 @@ def finish_dry_run(checked: Preflight, lacks: str | None = None) -> int:
         lacks: reason why the run does not fit into memory; None if it fits.
 
     Raises:
-        UserError: the error with which the run would end.
+        UserError: a run would end with this error.
     """
     sys.stdout.writelines(f"# warning: {notice}\n" for notice in checked.notices)
     sys.stdout.flush()  # before an error message on stderr

@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _bench_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options given on the command line, as data; other options keep their defaults."""
+    """Return the options given on the command line, as data; other options keep their defaults."""
     from outrider.bench.planned import DEFAULT_TOKENS
 
     given = {

@@ -1,4 +1,4 @@
-"""Handles stdout and stderr that are closed, on a full disk, or without a reader (``outrider recipes | head``)."""
+"""Handles stdout and stderr that are closed, on a full disk, or no longer read (``outrider recipes | head``)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def open_closed() -> None:
 
 
 def let_go_of_unread() -> bool:
-    """Return whether the reader of stdout or stderr has gone.
+    """Return whether the process that reads stdout or stderr has closed the pipe.
 
-    If so, remaining output goes to the null device, so that the interpreter prints no error at exit.
+    If so, remaining output is sent to the null device, so that the interpreter prints no error at exit.
     """
     gone = [stream for stream in (sys.stdout, sys.stderr) if _unread(stream)]
     _let_go(gone)
@@ -32,9 +32,9 @@ def let_go_of_unread() -> bool:
 
 
 def let_go_of_full() -> bool:
-    """Return whether stdout is on a full disk. If so, remaining output goes to the null device."""
+    """Return whether stdout is on a full disk. If so, remaining output is sent to the null device."""
     try:
-        os.write(sys.stdout.fileno(), b"\n")  # if the stream accepts a line, it was not the cause
+        os.write(sys.stdout.fileno(), b"\n")  # if the stream accepts a line, the disk was not full
     except (OSError, ValueError):
         _let_go([sys.stdout])
         return True

@@ -22,7 +22,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the script. It is static, so a version with other recipes or options needs a new script.
+    """Print the completion script. The script is static, so a version with other recipes or options needs a new script.
 
     Raises:
         UserError: the package shtab is missing.
@@ -47,14 +47,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _function(shell: str, kind: str, names: str) -> str:
-    """A shell function that completes shipped names and YAML files."""
+    """Return a shell function that completes shipped names and YAML files."""
     if shell == "bash":
         return f"_outrider_{kind}() {{ compgen -W '{names}' -- \"$1\"; compgen -f -X '!*.yaml' -- \"$1\"; }}"
     return f"_outrider_{kind}() {{ compadd {names}; _files -g '*.yaml' }}"
 
 
 def actions_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """Every argument of a parser and of its commands, at all levels."""
+    """Yield every argument of a parser and of its commands, at all levels."""
     for action in parser._actions:
         yield action
         if isinstance(action, argparse._SubParsersAction):

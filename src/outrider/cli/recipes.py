@@ -54,9 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def run_list(words: Sequence[str] = ()) -> int:
-    """Print name, paper and summary of the recipes that contain all words. Without words, add the recommendations.
+    """Print name, paper and summary of the recipes that contain all words; without words, also print recommendations.
 
-    Each recipe is one line, which is wrapped at word boundaries on a terminal.
+    Each recipe has one line, which is wrapped at word boundaries on a terminal.
 
     Raises:
         UserError: no recipe contains all words.

@@ -13,7 +13,7 @@ from outrider.explore import Branch, EntropyBranch, Greedy
 
 
 def credit_table(recipe: Recipe, stream: str) -> Table:
-    """A table of an example group's values after each component of a loss stream's credit chain."""
+    """Return a table of an example group's advantages after each component of a loss stream's credit chain."""
     chain, reward = recipe.credit[stream], recipe.reward
     step = max(getattr(link, "first_step", 1) for link in chain)  # a component may start at a later step
     worked = worked_group(_shape(recipe, stream), reward.correct, reward.incorrect, recipe.sample.max_tokens)
@@ -43,10 +43,10 @@ def _shape(recipe: Recipe, stream: str) -> GroupShape:
 
 
 def _range(values: Floats) -> str:
-    """Format values over tokens.
+    """Format the values of a response's tokens.
 
-    ``0.75`` if all are equal, ``0.00 → 1.17`` if first and last are the extremes, otherwise the range
-    ``0.24 to 1.17``.
+    The text is ``0.75`` if all values are equal, ``0.00 → 1.17`` if the first and the last value are the extremes, and
+    otherwise the range ``0.24 to 1.17``.
     """
     if np.isnan(values).any():
         return "-"

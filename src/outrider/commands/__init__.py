@@ -1,1 +1,1 @@
-"""The commands as functions, for the command line and for Python."""
+"""The functions behind the commands, for the command line and for Python."""

@@ -1,4 +1,4 @@
-"""``outrider evaluate``: measure one model, show the table, save the rollouts."""
+"""``outrider evaluate``: evaluate one model, print a table, and save the rollouts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def evaluate_command(options: Evaluate, out: Path | None, processes: int = 0) ->
     """Evaluate a model and print the table; with ``out``, save rollouts, numbers and table to that folder.
 
     Args:
-        processes: number of processes; 0: one per core.
+        processes: number of processes; 0: one process per core.
 
     Raises:
         UserError: the model or the task cannot be loaded, the task holds out no problems, or ``out`` is not empty.

@@ -1,4 +1,4 @@
-"""Findings of a run as a table for trackers."""
+"""A table for trackers with a run's findings (problems in the run that a check found)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ COLUMNS = ("finding", "severity", "sentence")
 
 
 def findings_table(run: Path) -> TrackedTable:
-    """The findings of the run in a folder, worst first; without findings, a single row says so.
+    """Return the findings of the run in a folder, worst first; without findings, a single row states this.
 
     Raises:
         UserError: the run cannot be read.

@@ -1,4 +1,4 @@
-"""Train a base model that ships as instructions, before the first command that uses it."""
+"""Train a base model, whose training settings ship with Outrider, before the first command that uses the model."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from outrider.model.places import model_folder
 
 
 def make_base(model: str) -> None:
-    """Train the base model that ``model`` names, unless it exists already or does not ship as instructions.
+    """Train the base model named ``model``, unless it already exists or Outrider has no settings to train it.
 
     An interrupted training is resumed.
 
     Raises:
-        UserError: the model to start from is not installed, or ``outrider sft`` fails; it prints its own error.
+        UserError: the model to start from is not installed, or ``outrider sft`` fails, which prints its own error.
     """
     base = made_base(model)
     if base is None or base.made:
         return
     with making(base.folder):
-        if not base.made:  # another process may have trained it meanwhile
+        if not base.made:  # another process may have trained the model meanwhile
             _make(model, base)
 
 
@@ -46,7 +46,7 @@ def _make(model: str, base: MadeBase) -> None:
     )
     values = [f"{key}={json.dumps(value)}" for key, value in settings.items() if key != "task"]
     command = [sys.executable, "-m", "outrider", "sft", json.dumps(settings["task"]), *values]
-    # in its own process, so that the memory of this training is free before the run begins
+    # in a separate process, so that the memory of this training is free before the run begins
     status = subprocess.run([*command, "--out", str(base.folder)], stdout=sys.stderr, check=False).returncode
     if status:
         raise UserError(f"{model} could not be trained: outrider sft ended with status {status}")

@@ -1,4 +1,4 @@
-"""``outrider sft``: train a new model on a task's own solutions, or fine-tune an existing one, and print the loss."""
+"""``outrider sft``: train a new model on a task's own solutions, or fine-tune an existing model, and print the loss."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from outrider.tasks.task import CharacterTask, SubwordTask
 from outrider.tasks.turn_task import TurnTask
 from outrider.train.loop import MOST_NONFINITE
 
-_TEXTS = 4000  # problems whose texts a tokenizer is trained on
-_SAVE_A_BASE_EVERY = 10  # steps between checkpoints; one step takes many seconds
-SAVE_EVERY = 100  # steps between checkpoints; for a shipped base, a save takes a fifth of a step
+_TEXTS = 4000  # number of problems whose texts train a tokenizer
+_SAVE_A_BASE_EVERY = 10  # steps between checkpoints with an existing base model, whose steps take many seconds
+SAVE_EVERY = 100  # steps between checkpoints of a new model; for a shipped base, a save takes a fifth of a step
 
 
 def sft_command(sft: Sft, out: Path) -> int:
     """Train a model, write it to ``out`` with its settings, and return 0.
 
-    A new model trains on one thread, an existing one on all cores. An interrupted training is resumed from
-    ``OUT.unfinished``, with the same result as an uninterrupted one.
+    A new model trains on one thread, an existing model on all cores. An interrupted training is resumed from
+    ``OUT.unfinished``, with the same result as an uninterrupted training.
 
     Raises:
         UserError: the folder exists, the task's problems have no solutions, three steps in a row are not finite, the
@@ -50,7 +50,7 @@ def sft_command(sft: Sft, out: Path) -> int:
     shown = sft.task.demonstration(first) if isinstance(sft.task, TurnTask) else first.metadata.get("solution")
     if shown is None:
         raise UserError(f"task {sft.task.name!r} has no worked solutions to learn from (metadata 'solution')")
-    # a new model uses one thread: the same sums, and so the same weights, on machines with any number of cores
+    # a new model uses one thread, so that sums, and therefore weights, are the same for any number of cores
     torch.set_num_threads(1 if sft.base is None else len(usable_cores()))
     policy, asked, sft = _begun(sft), sft, _sized(sft)
     holds = f"its context, {context_length(policy.model)}"
@@ -98,7 +98,7 @@ def sft_command(sft: Sft, out: Path) -> int:
 
 
 def _gone_on(unfinished: Checkpoints, sft: Sft, learner: LocalLearner, losses: _Losses) -> int:
-    """Restore the learner and the losses of an interrupted training; return the number of steps it has done."""
+    """Restore the learner and the losses of an interrupted training; return the number of finished steps."""
     if unfinished.last is None:
         return 0
     checkpoint, troubles = unfinished.load_last()
@@ -126,7 +126,7 @@ def _begun(sft: Sft) -> Policy:
 
 
 def _sized(sft: Sft) -> Sft:
-    """Choose passes that fit into memory for an existing base; a new model is small and keeps the defaults.
+    """Choose batch sizes that fit into memory for an existing base model; a new model is small and keeps the defaults.
 
     A step takes as much memory as a policy gradient step without KL.
     """
@@ -150,7 +150,7 @@ def _tokenizer(sft: Sft) -> Qwen2Tokenizer:
 
 
 class _Losses:
-    """The finite losses by step, the number of updates skipped as not finite, and the number of excluded problems."""
+    """The finite losses by step, the number of updates skipped as non-finite, and the number of excluded problems."""
 
     def __init__(self) -> None:
         self.finite: list[tuple[str, float]] = []
@@ -158,7 +158,7 @@ class _Losses:
         self._in_a_row = 0
 
     def add(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Record a step. Raises UserError at the third skipped update in a row."""
+        """Record a step. Raises UserError at the third consecutive skipped update."""
         skipped = int(metrics.get("skipped_nonfinite", 0))
         self.skipped += skipped
         self.too_long += int(metrics["too_long"])

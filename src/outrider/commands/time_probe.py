@@ -1,4 +1,4 @@
-"""A first estimate of a run's time, from short responses that are sampled and discarded."""
+"""An estimate of a run's time before the run, from short responses that are sampled and discarded."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from outrider.tasks.turn_task import TurnTask
 PROBLEMS, TOKENS = 8, 32
 """Number of problems in the probe, and tokens per response."""
 BACKWARD = 3
-"""A forward and a backward pass together take about as long as three forward passes."""
+"""Time of a forward and a backward pass together, as a multiple of the time of a forward pass (approximate)."""
 LARGEST = 50_000_000
-"""Maximum parameters of a model that is probed on a CPU: with a larger one, the probe itself takes minutes."""
+"""Maximum number of parameters of a model that is probed on a CPU; with a larger model, the probe takes minutes."""
 
 
 def time_line(recipe: Recipe, processes: int) -> str:
-    """Return the estimated time of a run in one sentence, or why there is no estimate.
+    """Return one sentence with the estimated time of a run, or with the reason why there is no estimate.
 
     Raises:
-        UserError: the probe fails as the run would.
+        UserError: the probe fails; a run would fail with the same error.
     """
     if (why := _no_probe(recipe)) is not None:
         return f"time: no estimate, since {why}"
@@ -36,7 +36,7 @@ def time_line(recipe: Recipe, processes: int) -> str:
 
 
 def _no_probe(recipe: Recipe) -> str | None:
-    """Why the probe cannot run; None if it can."""
+    """Return the reason why the probe cannot run; None if it can run."""
     import torch  # not at the top: a dry run must work without torch
 
     if isinstance(recipe.engine.learner, Tinker) or isinstance(recipe.engine.sampler, Vllm):
@@ -52,7 +52,7 @@ def _no_probe(recipe: Recipe) -> str | None:
 
 
 def _measured(recipe: Recipe, processes: int) -> Rates | None:
-    """Measure the rates with short responses to a few problems; None if no token was generated."""
+    """Measure the speed of each phase with short responses to a few problems; None if no token was generated."""
     import torch  # not at the top: a dry run must work without torch
 
     from outrider.processes.clock import Clock
@@ -61,12 +61,12 @@ def _measured(recipe: Recipe, processes: int) -> Rates | None:
     from outrider.train.engines import open_policy
 
     short = recipe.sample.model_copy(update={"max_tokens": min(TOKENS, recipe.sample.max_tokens)})
-    here = recipe.train.model_copy(update={"lag": 0})  # one phase after the other, so that each is measured
+    here = recipe.train.model_copy(update={"lag": 0})  # phases do not overlap, so that each phase can be measured
     probed, ranks, clock = recipe.model_copy(update={"sample": short, "train": here}), Ranks(), Clock()
     policy, _ = open_policy(probed, ranks)
     threads = torch.get_num_threads()
     if processes > 1:
-        torch.set_num_threads(1)  # like each process of the run
+        torch.set_num_threads(1)  # as in each process of the run
     trainer = build(probed, policy, ranks, clock)
     problems = min(PROBLEMS, recipe.train.problems)
     try:

@@ -32,26 +32,26 @@ RESUME = "`outrider train … --resume` goes on"
 
 
 def train_command(recipe: Recipe, out: Path, resume: bool = False, force: bool = False) -> int:
-    """Run a recipe in the folder ``out``, on as many processes as it asks for, and return the exit status.
+    """Run a recipe in the folder ``out``, with the recipe's number of processes, and return the exit status.
 
     Raises:
         UserError: a mistake that the user can correct; see the bad-input table in the docs.
-        Terminated: SIGTERM was received; the run is saved as of its last step.
+        Terminated: SIGTERM was received; the run is saved after its last finished step.
     """
     make_base(recipe.model)
     chosen = chosen_for(recipe, out, resume)
     recipe = with_values(recipe, chosen.values)
     refuse_unfit(recipe, force)
-    started_by_another(recipe.train.ranks)  # refuses another number of processes than train.ranks
+    started_by_another(recipe.train.ranks)  # raises an error if the number of processes is not train.ranks
     hint = f"{RESUME} from the last checkpoint"
     return launch(processes_of(recipe), _train, recipe, out, resume, force, chosen, hint=hint)
 
 
 def chosen_for(recipe: Recipe, out: Path, resume: bool) -> AutoValues:
-    """Choose values for the options that are ``auto``; a resumed run keeps the values that it was started with."""
+    """Choose values for the options that are ``auto``; a resumed run keeps the values chosen at its start."""
     recorded = None
     if resume:
-        with suppress(UserError, OSError):  # a folder that cannot be resumed is refused when it is opened
+        with suppress(UserError, OSError):  # opening a folder that cannot be resumed raises an error later
             file = RunFolder(out).config
             recorded = recipe_of_run(read_yaml(file.read_text(encoding="utf-8"), str(file)) or {})
     config = local_config(recipe.model)
@@ -61,10 +61,11 @@ def chosen_for(recipe: Recipe, out: Path, resume: bool) -> AutoValues:
 
 
 def refuse_unfit(recipe: Recipe, force: bool) -> None:
-    """Refuse a recipe whose trackers are not installed or, without ``force``, that does not fit into memory.
+    """Raise an error if a recipe's trackers are not installed or, without ``force``, if the run does not fit into
+    memory.
 
     Raises:
-        UserError: the recipe is refused; the message is one sentence.
+        UserError: a tracker is missing, or the run needs too much memory; the message is one sentence.
     """
     if missing := missing_trackers(recipe.train.trackers):
         raise UserError(missing[0])
@@ -80,7 +81,7 @@ def training_run(ranks: Ranks, recipe: Recipe, screen: Screen, out: Path, sizes:
     """Build the run of a recipe without starting it; ``sizes`` is a sentence on the values chosen for ``auto``.
 
     Raises:
-        UserError: the table, the model or the recipe cannot be used.
+        UserError: the task's table, the model or the recipe cannot be used.
     """
     found = ranks.from_main(lambda: _preflight(recipe))  # first: loading a model takes minutes
     leave_out(recipe.task, found.long)
@@ -95,18 +96,18 @@ def training_run(ranks: Ranks, recipe: Recipe, screen: Screen, out: Path, sizes:
 
 @contextmanager
 def saved_where_stopped(run: TrainingRun) -> Iterator[None]:
-    """Context manager for training: after SIGTERM, a lost rank or a lost engine, the run is saved as of its last step.
+    """Context manager for training: after SIGTERM, a lost rank or a lost engine, the run is saved after its last step.
 
     The run is closed when the block ends.
 
     Raises:
-        Terminated, EngineLostError: the message says where a resume continues.
+        Terminated, EngineLostError: the message states the step from which a resume continues.
     """
     trainer, ranks = run.trainer, run.ranks
     safe_stop, whole = SafeStop(), trainer.learner.whole
     if not whole:
         trainer.stop = AgreedStop(safe_stop, ranks)
-    elif ranks.main:  # the others run until rank 0 ends them: if they stopped on their own, rank 0 would wait for them
+    elif ranks.main:  # rank 0 ends the other ranks: if they stopped on their own, rank 0 would wait for them
         trainer.stop = safe_stop
     with safe_stop.handled():
         try:

@@ -1,4 +1,4 @@
-"""Configuration: recipes as data, read from YAML into typed values. Imports no torch."""
+"""Configuration: reads recipes from YAML into typed values. Imports no torch."""
 
 from outrider.components import ComponentOf
 from outrider.config.evaluate import Evaluate

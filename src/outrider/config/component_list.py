@@ -1,4 +1,4 @@
-"""Lists all components that a recipe can name, environments included: shipped ones and those of installed packages."""
+"""Lists all components, environments included, that a recipe can name, from Outrider and from installed packages."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class ComponentInfo(NamedTuple):
     """Summary of a component.
 
     Attributes:
-        kind: the role of the component in a recipe.
-        origin: the package of the component, with its version.
-        options: the names of its options.
-        where: its import path.
+        kind: the component's role in a recipe.
+        origin: the component's package, with its version.
+        options: the names of the component's options.
+        where: the component's import path.
     """
 
     kind: str
@@ -41,10 +41,10 @@ class ComponentInfo(NamedTuple):
 
 
 def list_components() -> list[ComponentInfo]:
-    """Return every component, those of installed packages included, sorted by kind and name.
+    """Return every component, sorted by kind and name; components of installed packages are included.
 
     Raises:
-        UserError: a component of an installed package cannot be loaded, or its kind has no place in a recipe.
+        UserError: a component of an installed package cannot be loaded, or a recipe cannot use its kind of component.
     """
     tables = [table for table in tables_in(Recipe) if table.base is not None]
     shipped = [
@@ -71,7 +71,7 @@ def _environment_info(name: str, plugin: Plugin) -> ComponentInfo:
     try:
         cls = load_environment(name)
     except UserError:
-        load_component(name, BaseModel, "a component")  # raises an error that says why the component cannot be loaded
+        load_component(name, BaseModel, "a component")  # raises an error with the reason if loading fails
         raise UserError(f"{plugin.origin}: {name!r} ({plugin.where}) is of no kind that a recipe names") from None
     return ComponentInfo("environment", name, plugin.origin, (), plugin.where, _summary(cls))
 

@@ -14,7 +14,7 @@ from outrider.sample.options import SAMPLER_ENGINES, LocalSampling, SamplerEngin
 
 
 class EngineOptions(Options):
-    """The sampler and the learner of a run, chosen separately. No other section of a recipe depends on them.
+    """The sampler and the learner of a run, chosen separately. No other section of a recipe depends on this choice.
 
     A Tinker service is both sampler and learner; its short form is ``engine: tinker``.
     """
@@ -41,7 +41,7 @@ class EngineOptions(Options):
         return self
 
     def names(self) -> dict[str, str]:
-        """Return the engines' names without their options. Local engines are omitted, as in runs of older versions.
+        """Return the engines' names without options. Local engines are omitted, as in runs of older Outrider versions.
 
         >>> EngineOptions().names()
         {}

@@ -1,4 +1,4 @@
-"""Refuses a recipe that its engines do not support, when the recipe is read, before any compute is spent."""
+"""Rejects a recipe that its engines do not support when the recipe is read, before any compute is spent."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _refuse_fsdp2(recipe: Carried) -> None:
 
 
 def _refuse_tinker(recipe: Carried) -> None:
-    """Raise ValueError for options that a service would silently ignore, or cannot support."""
+    """Raise ValueError for options that a Tinker service would silently ignore, or cannot support."""
     objective, sample, learn, lora = recipe.objective, recipe.sample, recipe.learn, recipe.policy.lora
     _refuse_measured(recipe, "a Tinker service")
     if recipe.reads_entropies:
@@ -134,7 +134,7 @@ def _refuse_tinker(recipe: Carried) -> None:
 
 
 def _refuse_measured(recipe: Carried, engine: str) -> None:
-    """Raise ValueError if a stage needs a forward pass that ``engine`` does not offer."""
+    """Raise ValueError if a stage needs a forward pass that ``engine`` does not support."""
     for i, stage in enumerate(recipe.explore):
         if "branching" in stage.requires:
             raise ValueError(

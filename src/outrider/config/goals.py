@@ -16,7 +16,7 @@ class GoalRecipe(NamedTuple):
     Attributes:
         name: name of the recipe.
         evidence: ``confirmed`` on new seeds and problems, ``measured`` in a committed bench, or ``paper`` (only the
-            paper claims it).
+            paper claims that the recipe reaches the goal).
         note: the result in Outrider's own benches.
     """
 
@@ -26,7 +26,7 @@ class GoalRecipe(NamedTuple):
 
 
 class Goal(NamedTuple):
-    """A goal that a user may have, and its recipes, best evidence first."""
+    """A goal that a user may have, and the recipes for this goal, best evidence first."""
 
     about: str
     recipes: list[GoalRecipe]

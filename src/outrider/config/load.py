@@ -24,9 +24,10 @@ class RecipeInfo(NamedTuple):
 
 
 class SettingInfo(NamedTuple):
-    """Summary of a shipped setting, and the recipe that a comparison in this setting recommends.
+    """Summary of a shipped setting (model, task, budget), and the recipe that a comparison in this setting recommends.
 
-    ``recommended`` is the recipe's name, empty if no recipe is recommended; ``values`` are its hyperparameters.
+    ``recommended`` is the recommended recipe's name, or empty if no recipe is recommended. ``values`` are this recipe's
+    hyperparameters.
     """
 
     name: str
@@ -44,18 +45,20 @@ def load_recipe(
     """Load a recipe, by shipped name or from a YAML file, in a setting, and apply the overrides.
 
     A recipe is a method, and may extend another recipe. A setting defines where a method is tried: model, task, lengths
-    and budget. A setting is a shipped name or a YAML file as well. A recipe keeps its own values for a setting under
-    ``settings``. This section may also derive a setting (``released: {extends: paper, …}``) or drop an inherited one
-    (``released: null``). The default ``setting`` is Countdown, but a recipe that names its model has no setting.
-    :func:`outrider.config.setting.layers` gives the order of these layers. :func:`outrider.config.merge.assign` gives
-    the rule by which one layer overwrites another.
+    and budget. A setting is also a shipped name or a YAML file. A recipe keeps its own values for a setting under
+    ``settings``. This section may also derive a setting (``released: {extends: paper, …}``) or drop an inherited
+    setting (``released: null``). The default ``setting`` is Countdown, but a recipe that names its model has no
+    setting. :func:`outrider.config.setting.layers` defines the order of these layers, and
+    :func:`outrider.config.merge.assign` the rule by which one layer overwrites another.
 
     An override is ``key=value``: a dotted key and a YAML value, as in ``explore.0.n=16``. The last override of a key
-    counts. In Python, overrides may be a mapping from keys to values, components included: ``{"explore.0.n": 16}``.
-    The argument ``model`` counts as the recipe's own model: unless a setting is named, the run has no setting.
+    counts. In Python, overrides may be a mapping from keys to values, which may be components:
+    ``{"explore.0.n": 16}``. A ``model`` override counts as the recipe's own model: the run then has no setting, unless
+    the argument ``setting`` names one.
 
     Raises:
-        UserError: no such recipe, setting or key; a value out of range; not YAML. The error names the place.
+        UserError: the recipe, setting or key does not exist, a value is out of range, or a file is not YAML. The error
+            names the place.
 
     >>> recipe = load_recipe("grpo", ["explore.0.n=16", "learn.lr=2e-4"])
     >>> recipe.explore, recipe.learn.lr, recipe.model
@@ -91,7 +94,8 @@ def load_recipe(
 def load_options(
     cls: type[Model], data: dict[str, Any], overrides: Sequence[str] | Mapping[str, Any], source: str
 ) -> Model:
-    """Parse a command's options: ``data`` from ``source`` with dotted overrides. Raises as :func:`load_recipe`."""
+    """Parse a command's options: ``data`` from ``source``, with dotted overrides. Raises the same errors as
+    :func:`load_recipe`."""
     return _override(cls, copy.deepcopy(data), changes_of(overrides), source, [])
 
 
@@ -115,12 +119,12 @@ def list_settings() -> list[SettingInfo]:
 
 
 def setting_texts(name_or_path: str, setting: str | None = None) -> list[tuple[str, str]]:
-    """Return the name and the text, comments included, of each file of a recipe's setting."""
+    """Return the name and the text (with comments) of each file of a recipe's setting."""
     return [(step.file.where, step.file.text) for step in steps_of(chain(name_or_path), setting) if step.file]
 
 
 def changes_of(overrides: Sequence[str] | Mapping[str, Any]) -> list[tuple[str, Any, str]]:
-    """Return key, value and full text of each override; the full text is for error messages."""
+    """Return the key, the value and the full text of each override; the full text is for error messages."""
     if isinstance(overrides, Mapping):
         return [(key, value, f"{key}={value!r:.60}") for key, value in overrides.items()]
     return [split_override(override) for override in overrides]

@@ -17,7 +17,7 @@ Path = tuple[str | int, ...]
 
 
 class Origin(NamedTuple):
-    """The place where a value was written; messages show ``where: prefix``, followed by the dotted key.
+    """The file or command line in which a value was written; messages show ``where: prefix`` and the dotted key.
 
     Attributes:
         typed: whether the value was written on the command line.
@@ -41,17 +41,17 @@ def dotted(path: Path) -> str:
 
 
 def assign(data: dict[str, Any], key: str, value: Any, origin: Origin) -> list[Path]:
-    """Write ``value`` at a dotted key and return the places that were written.
+    """Write ``value`` at a dotted key, and return the places that were written.
 
-    By this rule a recipe overwrites its base recipe and its setting, and the command line overwrites both. A mapping is
-    merged into the present mapping, key by key. Any other value replaces the present value: a plain value, a list, or
-    a component with all its options. A component is not merged, because the author of ``task={table: …}`` cannot see
-    the present options. To change one value inside a list or a component, give its dotted key. The key may omit the
-    component's name: ``explore.0.n`` means ``explore.0.uniform.n``.
+    With this function, a recipe overwrites its base recipe and its setting, and the command line overwrites recipe and
+    setting. A mapping is merged into the present mapping, key by key. Any other value replaces the present value: a
+    plain value, a list, or a component with all its options. A component is not merged, because the author of
+    ``task={table: …}`` cannot see the present options. To change one value inside a list or a component, give the
+    value's dotted key. The key may omit the component's name: ``explore.0.n`` means ``explore.0.uniform.n``.
 
     Raises:
         UserError: the key leads through a plain value, past the end of a list, or into a component that the recipe
-            does not have; or the key is one of an older version.
+            does not have; or the key belongs to an older Outrider version.
 
     >>> data = {"explore": ["uniform"], "learn": {"lr": 1.0}}
     >>> assign(data, "explore.0.n", 16, Origin("explore.0.n=16"))
@@ -74,7 +74,7 @@ def assign(data: dict[str, Any], key: str, value: Any, origin: Origin) -> list[P
 
 
 def refuse_old(steps: Sequence[str], value: Any, origin: Origin) -> None:
-    """Refuse a key of an older version, in the path or inside the value; the error gives the present name."""
+    """Reject a key of an older Outrider version, in the path or inside the value; the error names the present key."""
     for step in reversed(steps):
         value = {step: value}
     if found := with_present_keys(Recipe, value)[1]:
@@ -82,12 +82,12 @@ def refuse_old(steps: Sequence[str], value: Any, origin: Origin) -> None:
 
 
 def old_key(renamed: Renamed, origin: Origin) -> str:
-    """Return the error message for a key of an older version."""
+    """Return the error message for a key of an older Outrider version."""
     return f"{origin.where}: {origin.prefix}{dotted(renamed.old)} is now {origin.prefix}{dotted(renamed.now)}"
 
 
 def _refuse_other_component(place: Any, path: Path, rest: list[str], value: Any, origin: Origin) -> None:
-    """Refuse a key of an absent component, such as ``task.gym.dataset=x`` if the task is Countdown."""
+    """Reject a key of an absent component, such as ``task.gym.dataset=x`` if the task is Countdown."""
     known = components_at(path)
     if not (isinstance(place, dict) and len(place) == 1 and rest[0] in known and rest[0] not in place):
         return
@@ -104,7 +104,7 @@ def _refuse_other_component(place: Any, path: Path, rest: list[str], value: Any,
 
 
 def _enter(place: Any, path: Path, step: str, origin: Origin) -> tuple[Any, Path]:
-    """Descend one step to a mapping or list; create a mapping if there is none, or only a component's bare name."""
+    """Descend one step to a mapping or list; if there is no value, or only a component's name, create a mapping."""
     place, path = _through_name(place, path, step)
     key: Any = _index(place, path, step, origin)
     path = (*path, key)

@@ -17,12 +17,12 @@ _GENERATED = ("countdown", "hops", "word_problems")
 
 
 def config_of_run(config: Mapping[str, Any], outside: bool = True) -> dict[str, Any]:
-    """Return a run's configuration with old keys renamed to present ones, in the same order.
+    """Return a run's configuration with old keys renamed to present keys, in the same order.
 
-    In a recipe file an old key is an error instead, since the author may mean something else by the key.
+    In a recipe file, an old key is an error instead, since the file's author may use the key with another meaning.
 
     Args:
-        outside: whether to import third-party components, which may have old keys as well.
+        outside: whether to import third-party components, which may also have old keys.
     """
     present: dict[str, Any] = with_present_keys(Recipe, dict(config), outside)[0]
     learn, sample, task = (present.get(key) for key in ("learn", "sample", "task"))  # copies; their types are unchecked

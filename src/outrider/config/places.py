@@ -1,4 +1,4 @@
-"""Finds the places of a recipe that hold a component, from the types of its options."""
+"""Finds the places in a recipe that contain a component, from the types of the recipe's options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.config.type_paths import alternatives, types_at
 
 
 def components_at(path: tuple[str | int, ...]) -> Mapping[str, type[BaseModel]]:
-    """Return the shipped components, by name, that are allowed at this place; empty if it cannot hold a component.
+    """Return the shipped components, by name, that a recipe may have at ``path``; empty if no component is allowed.
 
     >>> sorted(components_at(("task",)))[:2], components_at(("learn", "lr"))
     (['countdown', 'environment'], {})
@@ -22,7 +22,7 @@ def components_at(path: tuple[str | int, ...]) -> Mapping[str, type[BaseModel]]:
 
 
 def is_component(path: tuple[str | int, ...]) -> bool:
-    """Return whether this place of a recipe holds a component.
+    """Return whether a recipe has a component at ``path``.
 
     >>> is_component(("task",)), is_component(("explore", 0)), is_component(("explore",)), is_component(("learn", "lr"))
     (True, True, False, False)
@@ -31,7 +31,7 @@ def is_component(path: tuple[str | int, ...]) -> bool:
 
 
 def keys_at(model: type[BaseModel], path: tuple[str | int, ...]) -> set[str]:
-    """Return the keys that are allowed at a place below a model: fields, or names of shipped components.
+    """Return the keys that are allowed at ``path`` below ``model``: fields, or names of shipped components.
 
     >>> sorted(keys_at(Recipe, ("sample",)))[:2]
     ['max_tokens', 'path']
@@ -46,7 +46,7 @@ def keys_at(model: type[BaseModel], path: tuple[str | int, ...]) -> set[str]:
 
 
 def tables_in(model: type[BaseModel]) -> list[ComponentOf]:
-    """Return the component tables below a model, one per kind of component, in order of appearance."""
+    """Return the component tables below ``model``, one table per kind of component, in order of appearance."""
     found: dict[str, ComponentOf] = {}
     for field in model.model_fields.values():
         for here in _below(Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation):

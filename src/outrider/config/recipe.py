@@ -59,8 +59,8 @@ def refuse_plain_messages(task: Task, policy: PolicyOptions) -> None:
 class Recipe(Options):
     """The full specification of a run. :func:`outrider.config.load_recipe` reads it from YAML with the same sections.
 
-    ``explore``, ``credit`` and ``task`` hold the stage, chain and task objects. Stages keep state, so use a recipe
-    object for one run only.
+    ``explore`` has the stage objects, ``credit`` the chains of credit components, and ``task`` the task object. Stages
+    have state, so use a recipe object for one run only.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -73,7 +73,7 @@ class Recipe(Options):
     )
     from_setting: str | None = Field(
         None,
-        validation_alias=AliasChoices("from_setting", "from_profile"),  # its name in 0.1
+        validation_alias=AliasChoices("from_setting", "from_profile"),  # the field's name in 0.1
         description="name of the setting (shared model, task and budget) that the recipe uses; set by the loader",
     )
     paper: str = Field("", description="reference to the paper that introduced the method")
@@ -112,7 +112,7 @@ class Recipe(Options):
     @model_validator(mode="before")
     @classmethod
     def _other_numerics_are_corrected(cls, data: Any) -> Any:
-        """Enable the off-policy correction by default if the sampler is not local, or has older weights."""
+        """Enable the off-policy correction by default if the sampler is not local, or samples with older weights."""
         if not isinstance(data, Mapping) or (is_local(data.get("engine")) and not _lags(data.get("train"))):
             return data
         objective = {} if (given := data.get("objective")) is None else given
@@ -215,9 +215,9 @@ class Recipe(Options):
 
     @model_validator(mode="after")
     def _samples_are_the_policy(self) -> Recipe:
-        """Refuse sampling options under which rollouts would not be samples of the policy.
+        """Reject sampling options with which rollouts would not be samples from the policy.
 
-        Evaluations may sample differently, and have their own options (:class:`outrider.config.Evaluate`).
+        Evaluations may sample from another distribution, and have separate options (:class:`outrider.config.Evaluate`).
         """
         sample = self.sample
         if sample.temperature == 0:
@@ -234,29 +234,31 @@ class Recipe(Options):
 
     @model_validator(mode="after")
     def _components_are_recorded(self) -> Recipe:
-        """Record the components' origins, unless a run's configuration already gives those it was trained with."""
+        """Record the components' origins, unless a run's configuration already has the origins at training time."""
         if not self.components:
             self.__dict__["components"] = provenances_in(self)  # the recipe is frozen, but not yet in use
         return self
 
     @interrupts_held()  # pydantic would turn Ctrl-C into a serialization error with a traceback
     def resolved(self) -> dict[str, Any]:
-        """Return the recipe as plain data, in a fixed order with all defaults; parsing it gives an equal recipe."""
+        """Return the recipe as plain data in a fixed order, with all defaults; parsing this gives an equal recipe."""
         return self._without_empty(self.model_dump(mode="json"))
 
     def fingerprint(self) -> str:
-        """Return a hash of all options that affect how a run continues; for equal hashes ``difference`` is empty.
+        """Return a hash of all options that affect how a run continues; for equal hashes, ``difference`` is empty.
 
-        Excluded: names and notes (``about``), the frequency and number of checkpoints, trackers and their options, and
-        the options of engines. Renamed keys are hashed under their first names, as in files of older versions.
+        The hash excludes names and notes (``about``), the frequency and number of checkpoints, trackers and their
+        options, and the options of engines. Renamed keys are hashed under their first names, as in files of older
+        Outrider versions.
         """
         text = json.dumps(with_old_keys(Recipe, self._decisive()), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def difference(self, other: Recipe) -> list[str]:
-        """Return one line per key that affects a run and differs in ``other``: ``learn.lr: 1e-06 -> 0.0001``.
+        """Return one line per key that affects a run and differs in ``other``, such as ``learn.lr: 1e-06 -> 0.0001``.
 
-        A size that is ``auto`` in one recipe does not count: ``auto`` became a number when the run began.
+        A size that is ``auto`` in one recipe does not count as different, since ``auto`` became a number when the run
+        began.
         """
         mine, theirs = _flat(self._decisive()), _flat(other._decisive())
         return [
@@ -268,7 +270,7 @@ class Recipe(Options):
 
     @property
     def reads_entropies(self) -> bool:
-        """Whether a stage, a credit component or the objective needs each token's entropy at sampling time."""
+        """Whether a stage, a credit component or the objective needs each token's entropy from the sampler."""
         readers: list[Any] = [*self.explore, *(link for chain in self.credit.values() for link in split(chain).after)]
         select, entropy = self.objective.select, self.objective.entropy
         return (
@@ -284,7 +286,7 @@ class Recipe(Options):
 
     @property
     def samples_apart(self) -> bool:
-        """Whether the local sampler runs in a process of its own, so that it works while the learner does."""
+        """Whether the local sampler runs in a separate process, so that it samples while the learner trains."""
         return self.train.lag > 0 and "sampler" not in self.engine.names()
 
     @interrupts_held()
@@ -298,7 +300,7 @@ class Recipe(Options):
 
     @staticmethod
     def _without_empty(data: dict[str, Any]) -> dict[str, Any]:
-        """Omit ``components`` if all are shipped, as in most recipes and all runs of older versions."""
+        """Omit ``components`` if all components are shipped, as in most recipes and all runs of older versions."""
         return data if data["components"] else {key: value for key, value in data.items() if key != "components"}
 
 

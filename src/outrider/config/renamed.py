@@ -1,7 +1,7 @@
-"""Renames keys of older versions to their present names, and back; only this module reads ``old_keys``.
+"""Renames keys of older Outrider versions to their present names, and back; only this module reads ``old_keys``.
 
-A key is old only if the class at its place lists the key in ``old_keys``. So a third-party component may use the same
-word for its own option.
+A key counts as old only if the options class at the key's place lists it in ``old_keys``. So a third-party component
+may use the same word for its own option.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _Names = Mapping[_Place, str]  # the other name of a key, by the path to it
 
 
 class Renamed(NamedTuple):
-    """An old key: the place where it was found, and the same place with present names."""
+    """An old key: the path at which it was found, and the same path with present names."""
 
     old: _Place
     now: _Place
@@ -29,7 +29,7 @@ def with_present_keys(model: type[BaseModel], data: Any, outside: bool = True) -
     """Return data for ``model`` with every old key renamed, in the same order, and the list of these keys.
 
     Args:
-        outside: whether to import third-party components, which may have old keys too.
+        outside: whether to import third-party components, which may also have old keys.
 
     >>> from outrider.config.recipe import Recipe
     >>> data, found = with_present_keys(Recipe, {"task": {"table": {"judge": "exact"}}})
@@ -41,7 +41,7 @@ def with_present_keys(model: type[BaseModel], data: Any, outside: bool = True) -
 
 
 def with_old_keys(model: type[BaseModel], data: Any) -> Any:
-    """Return data for ``model`` with the first name of every key, for hashes that older versions computed.
+    """Return data for ``model`` with the first name of every key, for hashes that older Outrider versions computed.
 
     >>> from outrider.config.recipe import Recipe
     >>> with_old_keys(Recipe, {"task": {"table": {"verifier": "exact"}}})
@@ -53,7 +53,8 @@ def with_old_keys(model: type[BaseModel], data: Any) -> Any:
 def _renamed(
     types: Sequence[Any], data: Any, place: Renamed, names: _Names, found: list[Renamed] | None, outside: bool
 ) -> Any:
-    """Rename keys to their present names and list them in ``found``; without ``found``, rename to the old names."""
+    """Rename keys to their present names and list the old keys in ``found``; if ``found`` is None, rename keys to their
+    old names."""
     if isinstance(data, list):
         items: list[tuple[Any, Any, Any]] = [(i, i, part) for i, part in enumerate(data)]
     elif isinstance(data, dict):

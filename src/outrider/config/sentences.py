@@ -29,17 +29,18 @@ _KINDS = {
 
 
 _AUTO = ("literal['auto']",)
-"""Pydantic's name for the ``Auto`` side of ``Auto | …`` in an error's location."""
+"""Pydantic's name for the alternative ``Auto`` of a type ``Auto | …``, in an error's location."""
 
 
 def parse(cls: type[Model], data: dict[str, Any], file: str, origins: Origins) -> Model:
-    """Parse data that was read from ``file`` and then overridden; ``origins`` lists the places of all writes, in order.
+    """Parse data that was read from ``file`` and then overridden.
 
-    Text is never accepted as a number, nor are true and false as 1 and 0.
+    ``origins`` lists, in order, where each value was written. Text is never accepted as a number, and true and false
+    are never accepted as 1 and 0.
 
     Raises:
         UserError: the data has a mistake. The error gives the first mistake, where it was written, and the number of
-            others.
+            other mistakes.
     """
     if old := with_present_keys(cls, data)[1]:
         raise UserError(old_key(old[0], _origin(old[0].old, origins) or Origin(file)))
@@ -60,7 +61,7 @@ def parse(cls: type[Model], data: dict[str, Any], file: str, origins: Origins) -
 def mistakes(error: ValidationError, cls: type[BaseModel]) -> list[tuple[Path, str]]:
     """Return the place and the sentence of each mistake. Missing keys come last, since a mistyped key explains them."""
     errors = sorted(error.errors(include_url=False), key=lambda one: one["type"] == "missing")
-    # for a field of type Auto | X, pydantic reports one error per side; the two are one mistake
+    # for a field of type Auto | X, pydantic reports one error per alternative, although there is only one mistake
     either = {one["loc"][:-1] for one in errors if one["loc"][-1:] == _AUTO}
     found: list[tuple[Path, str]] = []
     for one in errors:
@@ -73,7 +74,7 @@ def mistakes(error: ValidationError, cls: type[BaseModel]) -> list[tuple[Path, s
 
 
 def _origin(path: Path, origins: Origins) -> Origin | None:
-    """Return the origin of the value at ``path``: overrides inside it, otherwise the last write of it or a parent."""
+    """Return where the value at ``path`` was written: by an override inside the value, or by the last write of it."""
     around = [origin for written, origin in origins if path[: len(written)] == written]
     inside = [origin for written, origin in origins if path and written[: len(path)] == path]
     typed = dict.fromkeys(origin.where for origin in inside if origin.typed)
@@ -104,7 +105,7 @@ def _sentence(error: ErrorDetails, cls: type[BaseModel]) -> str:
 
 
 def _quoting(given: Any) -> str:
-    """Return a hint for text that YAML reads as a mapping or a list, such as a template that begins with a field."""
+    """Return a hint for text that YAML reads as a mapping or list, such as a template that begins with ``{field}``."""
     if isinstance(given, dict) and given and all(value is None for value in given.values()):
         written = "{" + ", ".join(map(str, given)) + "}"
     elif isinstance(given, list) and all(isinstance(each, str) for each in given):
@@ -115,7 +116,7 @@ def _quoting(given: Any) -> str:
 
 
 def _mistyped(given: Any, parsed: Any, path: Path = ()) -> list[tuple[Path, str]]:
-    """Return the places where text or a boolean was silently converted to a number, or the reverse."""
+    """Return the places where text or a boolean was silently converted to a number, or vice versa."""
     if isinstance(given, dict) and isinstance(parsed, dict):
         return [w for key in given if key in parsed for w in _mistyped(given[key], parsed[key], (*path, key))]
     if isinstance(given, list) and isinstance(parsed, list):
@@ -128,7 +129,7 @@ def _mistyped(given: Any, parsed: Any, path: Path = ()) -> list[tuple[Path, str]
 
 
 def _hint(cls: type[BaseModel], path: Path) -> str:
-    """Return a hint: the nearest key at this place, or the dotted key if the key belongs in a section."""
+    """Return a hint for an unknown key: the most similar key, or the dotted key if the key belongs in a section."""
     *above, last = path
     key, known = str(last), keys_at(cls, (*above,))
     sections = [f"{name}.{key}" for name in cls.model_fields if not above and key in keys_at(cls, (name,))]

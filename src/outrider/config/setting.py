@@ -10,19 +10,22 @@ from outrider.config.shipped import Written, is_file, mapping, read, shipped
 from outrider.errors import UserError, nearest
 
 DEFAULT = "countdown"
-_ABOUT = frozenset({"summary", "recommended"})  # help in choosing a setting; not values of a run
-_METHOD = {"name", "paper", "settings", "explore", "credit", "objective", "reward"}  # keys of a recipe only
+_ABOUT = frozenset({"summary", "recommended"})  # keys that describe a setting and are not values of a run
+_METHOD = {"name", "paper", "settings", "explore", "credit", "objective", "reward"}  # keys that only a recipe has
 
 
 class Layer(NamedTuple):
-    """Values by dotted key, and the place where they were written."""
+    """Values by dotted key, and the file in which the values were written."""
 
     values: dict[str, Any]
     origin: Origin
 
 
 class Step(NamedTuple):
-    """One setting of a run's chain of settings: its name, its file, and each recipe's values for the setting."""
+    """One setting in a run's chain of settings that extend each other.
+
+    A step has the setting's name and file, and each recipe's values for the setting.
+    """
 
     name: str
     file: Written | None
@@ -63,11 +66,11 @@ def steps_of(recipes: Sequence[Written], setting: str | None) -> list[Step]:
 
 
 def layers(recipes: Sequence[Written], steps: Sequence[Step]) -> list[Layer]:
-    """Return the layers in order; each layer overwrites the layers before it.
+    """Return the layers in order; each layer overwrites the earlier layers.
 
     The setting's file comes first, preceded by the file that it extends. The recipes follow, a base recipe before the
-    recipe that extends it. Each recipe adds its values, and then its values for this setting under ``settings``. So a
-    recipe's values hold in every setting, and a base file never replaces the values of a file that extends it.
+    recipe that extends it. Each recipe adds its own values, and then its values for this setting under ``settings``.
+    So a recipe's own values hold in every setting, and a base file never replaces the values of a file that extends it.
     """
     result = [_layer(step.file.values, _ABOUT, Origin(step.file.where)) for step in steps if step.file]
     for file in recipes:
@@ -98,7 +101,7 @@ def _layer(values: dict[str, Any], without: Set[str], origin: Origin) -> Layer:
 
 
 def _of_recipes(recipes: Sequence[Written], whole: bool) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the recipes' values for settings, by setting and recipe; null drops inherited values.
+    """Return the recipes' values for settings, by setting and then by recipe; null drops inherited values.
 
     Raises:
         UserError: a setting is not shipped and extends no setting, so its values would never be used.

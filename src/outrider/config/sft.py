@@ -31,12 +31,13 @@ def folder_of_sft(sft: Sft) -> Path:
 
 
 def load_sft(task: Any, overrides: Sequence[str] | Mapping[str, Any] = ()) -> Sft:
-    """Return the options of training on a task's solutions: those of the shipped base models, with overrides.
+    """Return the options of training on a task's solutions: the shipped base models' options, with overrides.
 
     The task is a name or a name with options.
 
     Raises:
-        UserError: no such task or key, a value out of range, or an option of new models together with ``base``.
+        UserError: the task or key does not exist, a value is out of range, or an option for new models is combined with
+            ``base``.
 
     >>> load_sft("countdown", ["learn.lr=1e-3"]).learn.schedule
     'cosine'

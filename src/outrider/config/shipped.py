@@ -23,7 +23,7 @@ _OF_A_RUN = {"from_setting", "from_profile"}  # only Outrider writes these
 
 
 class Written(NamedTuple):
-    """One file: its name in messages (``where``), its own name, its text, its values, and the file that it extends."""
+    """One file: ``where`` (its name in messages), its own name, its text, its values, and the file that it extends."""
 
     where: str
     name: str
@@ -39,12 +39,13 @@ def shipped(kind: Kind) -> list[str]:
 
 
 def is_file(name_or_path: str) -> bool:
-    """Return whether a name is a path: it has a slash or a YAML suffix. Any other name must be a shipped one."""
+    """Return whether a name is a path: it has a slash or a YAML suffix. Any other name must be the name of a shipped
+    file."""
     return "/" in name_or_path or name_or_path.endswith((".yaml", ".yml"))
 
 
 def text_of(kind: Kind, name_or_path: str) -> tuple[str, str]:
-    """Return the name of a file in messages, and the file's text, comments included.
+    """Return the name of a file for messages, and the file's text with its comments.
 
     Raises:
         UserError: no shipped file has this name, or the path cannot be read as text.
@@ -68,10 +69,10 @@ def text_of(kind: Kind, name_or_path: str) -> tuple[str, str]:
 
 
 def read(kind: Kind, name_or_path: str) -> Written:
-    """Read a file. Old keys in a run's ``config.yaml`` are renamed, so that a run of an older version can continue.
+    """Read a file. In a run's ``config.yaml``, old keys are renamed, so that a run of an older version can continue.
 
     Raises:
-        UserError: as in ``text_of``; also if the file is not a mapping or has a key of 0.1.
+        UserError: see ``text_of``; or the file is not a mapping, or has a key of Outrider 0.1.
     """
     where, text = text_of(kind, name_or_path)
     values = mapping(read_yaml(text, where), where)
@@ -92,7 +93,7 @@ def chain(name_or_path: str) -> list[Written]:
     """Return a recipe's file, preceded by the files that it extends, the outermost base first.
 
     Raises:
-        UserError: as in ``read``; also if files extend each other.
+        UserError: see ``read``; or files extend each other.
     """
     files = [read("recipe", name_or_path)]
     while (base := files[0].extends) is not None:

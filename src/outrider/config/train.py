@@ -11,7 +11,7 @@ from outrider.options import Options
 
 
 class TrainOptions(Options):
-    """The length of a run, and how often it evaluates and saves. A run ends at the first limit that it reaches."""
+    """The length of a run, and how often the run evaluates and saves. A run ends at the first limit that it reaches."""
 
     problems: int = Field(32, ge=1, description="number of problems per training step")
     steps: int | None = Field(None, ge=0, description="maximum training steps; null: no limit")
@@ -56,7 +56,8 @@ class TrainOptions(Options):
 
 
 EVALUATED_TOGETHER = 100
-"""Number of problems that an evaluation samples together: enough to fill decoding batches, few enough to gather."""
+"""Number of problems that an evaluation samples together: enough to fill decoding batches, and few enough for one
+gather over ranks."""
 
 
 class EvaluateOptions(Options):

@@ -11,7 +11,7 @@ from outrider.options import Options
 
 
 class Validate(Options):
-    """A task to check, and the thresholds of the checks."""
+    """A task whose data is checked, and the thresholds of the checks."""
 
     task: AnyTask
     model: str | None = Field(

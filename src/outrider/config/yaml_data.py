@@ -13,12 +13,13 @@ from outrider.errors import UserError
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe loader with strict keys, without the pitfalls of YAML 1.1 (``1e-4`` as text, ``no`` as false, octals)."""
+    """Safe loader that rejects invalid keys, and avoids the pitfalls of YAML 1.1 (``1e-4`` as text, ``no`` as false,
+    octal numbers)."""
 
     yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 - PyYAML's own way to give a class its resolvers
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):  # an override of a shared value would change two places
+        if self.check_event(yaml.AliasEvent):  # rejected, since an override of a shared value would change two places
             event: Any = self.peek_event()  # type: ignore[no-untyped-call]
             raise yaml.composer.ComposerError(
                 None, None, f"write the value of *{event.anchor} out, aliases are not read", event.start_mark
@@ -80,7 +81,7 @@ def read_yaml(text: str, where: str) -> Any:
     """Return the data of one YAML document; ``where`` names the source in error messages.
 
     Raises:
-        UserError: the text is not YAML, or a key is a duplicate or not a name; the error gives the line.
+        UserError: the text is not YAML, or a key is repeated or is not a name; the error gives the line.
 
     >>> read_yaml("lr: 1e-4\\ntokens: 1_600_000\\nanswer: no", "x.yaml")
     {'lr': 0.0001, 'tokens': 1600000, 'answer': 'no'}

@@ -1,4 +1,4 @@
-"""Export a run or a dump: Inspect logs, trackio traces, or the plain table as Parquet."""
+"""Export rollouts of a run or of another framework's files: Inspect logs, trackio traces, or a Parquet table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROJECT = "outrider"
 
 
 class Exported(NamedTuple):
-    """The result of an export: the written ``paths`` (for trackio its folder), and sentences on what was skipped."""
+    """The result of an export: the written ``paths`` (trackio's folder for trackio), and notes on skipped rollouts."""
 
     paths: list[Path]
     notices: list[str]
@@ -43,7 +43,7 @@ def export_command(
     columns: Mapping[str, str] | None = None,
     project: str | None = None,
 ) -> int:
-    """Export, print what was written and how to open it, and return 0.
+    """Export rollouts, print the written files and the command that opens them, and return 0.
 
     Raises:
         UserError: as raised by :func:`exported`.
@@ -67,16 +67,16 @@ def exported(
     """Export the rollouts at ``path`` for another tool. No existing file is overwritten.
 
     Args:
-        path: a run folder, plain rollouts, or the dump of another framework.
-        locate: returns the tokenizer of a model, given its name; it decodes prompts.
+        path: a run folder, a plain table of rollouts, or the rollout files of another framework.
+        locate: function that returns a model's tokenizer by the model's name; the tokenizer decodes prompts.
         out: the folder to write to; None: ``export/TARGET`` in a run folder, trackio's own folder for trackio.
         wanted: splits and steps to export; None: all rollouts.
-        columns: the field of a dump's records for each column, by column name.
+        columns: for another framework's files, the record field for each column, by column name.
         project: trackio project; None: ``PROJECT``.
 
     Raises:
         UserError: nothing can be read, a wanted split or step does not exist, a file or a trackio run already exists,
-            the disk refuses, or trackio is not installed.
+            a file cannot be written, or trackio is not installed.
     """
     if project is not None and to != "trackio":
         raise UserError(f"--project is trackio's, and {to} has none")
@@ -107,7 +107,7 @@ def _write(
 
 
 def _beside(path: Path, to: Target) -> Path:
-    """The default export folder of a run. A dump has none: its folder belongs to another framework."""
+    """The default export folder of a run. Another framework's files have no default, since the folder is not ours."""
     if (path / "config.yaml").is_file():
         return path / "export" / to
     raise UserError(f"{path} is no run folder of Outrider: name a folder for the export by --out")
@@ -123,7 +123,7 @@ def _tokenizer(path: Path, run: RunData, locate: Locate) -> Tokenizer | None:
 
 
 def _opened_by(paths: list[Path], to: Target, project: str | None) -> str:
-    """The last line of output: what was written, and the command that opens it."""
+    """The last line of output: the written files, and the command that opens them."""
     place = paths[0].parent
     if to == "trackio":
         return f"traces are in {paths[0]}: TRACKIO_DIR={paths[0]} trackio show --project {project or PROJECT}"

@@ -1,4 +1,4 @@
-"""Gold answers of held-out problems, which come from the run's task: a run folder does not store them."""
+"""Gold answers of held-out problems, which are read from the run's task, since a run folder does not store them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outrider.tasks.heldout import heldout_problems
 def gold_answers(config: Mapping[str, Any], notes: Notes) -> dict[str, str]:
     """Gold answers of a run's held-out problems as text, by problem id; empty, with a note, if they are unavailable.
 
-    A run that names its own code gets no gold answers, since an export does not execute a run's code.
+    A run whose task is defined by the user's code gets no gold answers, since an export does not execute this code.
     """
     if not config:
         return {}
@@ -35,7 +35,7 @@ def gold_answers(config: Mapping[str, Any], notes: Notes) -> dict[str, str]:
 
 
 def import_paths(data: Any) -> Iterator[str]:
-    """Yield every key and value of plain data that is written as an import path.
+    """Yield every key and value in plain data that has the form of an import path.
 
     >>> list(import_paths({"explore": [{"my.py:Stage": {"n": 2}}], "task": {"verifier": "mine:score", "prompt": "a:"}}))
     ['my.py:Stage', 'mine:score']
@@ -50,7 +50,7 @@ def import_paths(data: Any) -> Iterator[str]:
 
 
 def _text(answer: Any) -> str:
-    """An answer as text; a mapping with a single value becomes that value.
+    """Return an answer as text; a mapping with a single value becomes this value.
 
     >>> _text("7"), _text({"answer": "7"}), _text({"numbers": [1, 2], "target": 3})
     ('7', '7', '{"numbers": [1, 2], "target": 3}')

@@ -33,13 +33,13 @@ class LogNames(NamedTuple):
 
 
 def write_inspect(parts: Sequence[ExportPart], folder: Path, names: LogNames, notes: Notes) -> list[Path]:
-    """Write one log per part. Each rollout is a sample, and each sample is an epoch of its problem.
+    """Write one log per part. Each rollout becomes a sample, and a problem's rollouts become its epochs.
 
     A rollout without a text is skipped and counted. A rollout without a verdict has no score, and a rollout without a
     prompt has an empty input.
 
     Raises:
-        UserError: one of the files already exists, or the disk refuses.
+        UserError: one of the files already exists, or cannot be written.
     """
     paths = [folder / f"{part.split}-{part.step:08d}.eval" for part in parts]
     refuse_existing(paths)
@@ -112,9 +112,9 @@ def _spec(part: ExportPart, names: LogNames, epochs: Mapping[str, int]) -> dict[
 
 
 def results_of(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The accuracy: the share of a problem's scored samples that are correct, averaged over problems as in pass@1.
+    """Return the accuracy: the share of a problem's scored samples that are correct, averaged over problems (pass@1).
 
-    A sample without a verdict, or whose verifier failed, is not scored. Without scored samples there is no accuracy.
+    A sample is not scored if it has no verdict, or if its verifier failed. Without scored samples there is no accuracy.
     """
     by_problem: defaultdict[str, list[bool]] = defaultdict(list)
     for summary in summaries:

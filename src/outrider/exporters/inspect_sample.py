@@ -21,7 +21,7 @@ _STOPS = {
     StopReason.LENGTH: "max_tokens",
     StopReason.CONTEXT: "model_length",
 }
-_TEXTS = ("prompt", "text", "answer", "detail")  # a sample has fields of its own for them
+_TEXTS = ("prompt", "text", "answer", "detail")  # columns for which a sample has separate fields
 
 
 class Known(NamedTuple):
@@ -32,10 +32,10 @@ class Known(NamedTuple):
 
 
 def sample_of(rollout: ExportedRollout, epoch: int, known: Known) -> dict[str, Any]:
-    """Convert a rollout to a sample of log version 2. Its metadata are the known columns of the plain table.
+    """Convert a rollout to a sample of log version 2; the sample's metadata are the known columns of the plain table.
 
-    The score is ``C`` for correct, ``I`` for incorrect, ``N`` for an answer that could not be parsed, NaN for a
-    verifier that failed; a rollout that was never verified has no score.
+    The score is ``C`` for a correct answer, ``I`` for an incorrect answer, ``N`` for an answer that could not be
+    parsed, and NaN if the verifier failed. A rollout that was never verified has no score.
     """
     row, tokens = rollout.row, rollout.row["tokens"]
     said = [{"role": one.role, "content": one.content} for one in messages_of(rollout)]
@@ -44,7 +44,7 @@ def sample_of(rollout: ExportedRollout, epoch: int, known: Known) -> dict[str, A
         message |= {"id": f"m{place}", **(own if place == 0 or message["role"] == "assistant" else {})}
     usage = {"input_tokens": 0, "output_tokens": tokens, "total_tokens": tokens} if tokens is not None else None
     choice = {"message": said[-1], "stop_reason": _STOPS.get(row["stop"], "unknown")}
-    if said[-1]["role"] != "assistant":  # the last message is an environment's
+    if said[-1]["role"] != "assistant":  # the last message is from an environment
         choice["message"] = {"role": "assistant", "content": "", "id": "last", "source": "generate"}
     return {
         "id": row["problem_id"],
@@ -69,7 +69,7 @@ def sample_of(rollout: ExportedRollout, epoch: int, known: Known) -> dict[str, A
 
 
 def score_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The scores of a sample by scorer name: one score, or none."""
+    """Return the scores of a sample by scorer name: one score, or an empty mapping."""
     if row["outcome"] not in set(Outcome):  # no outcome, or one that Outrider does not have
         return {}
     outcome = Outcome(row["outcome"])
@@ -80,7 +80,7 @@ def score_of(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def summary_of(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """The summary of a sample for the log's sample list; long texts are truncated, as in Inspect."""
+    """Return the summary of a sample for the log's sample list; long texts are truncated, as in Inspect."""
     names = ("id", "epoch", "target", "scores", "model_usage", "uuid", "metadata")
     seen = {name: sample[name] for name in names}
     seen["scores"] = {
@@ -97,6 +97,6 @@ def _short(text: str | None) -> str | None:
 
 
 def _metadata(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The known numbers and names of a rollout; NaN is written as text, since JSON has no NaN."""
+    """Return the known numbers and names of a rollout; NaN is written as text, since JSON has no NaN."""
     known = {name: row[name] for name in PLAIN.names if name not in _TEXTS and row[name] not in (None, "")}
     return {name: "NaN" if isinstance(value, float) and math.isnan(value) else value for name, value in known.items()}

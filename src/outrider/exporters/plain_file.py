@@ -19,7 +19,7 @@ def write_plain(parts: Sequence[ExportPart], folder: Path, notes: Notes) -> list
     """Write all rollouts to ``rollouts.parquet``, with the columns of :data:`outrider.importers.plain.PLAIN`.
 
     Raises:
-        UserError: the file already exists, or the disk refuses.
+        UserError: the file already exists, or cannot be written.
     """
     path = folder / "rollouts.parquet"
     refuse_existing([path])

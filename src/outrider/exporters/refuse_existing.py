@@ -1,4 +1,4 @@
-"""Exports never overwrite an existing file."""
+"""A check that an export does not overwrite existing files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from outrider.errors import UserError
 
 
 def refuse_existing(paths: Sequence[Path]) -> None:
-    """Raise UserError if one of the files already exists. It is called before anything is written."""
+    """Raise UserError if one of the files already exists. Exporters call this function before they write any file."""
     there = [path for path in paths if path.exists()]
     if there:
         more = f" and {len(there) - 1} more exist" if len(there) > 1 else " exists"

@@ -1,4 +1,4 @@
-"""Read the rollouts of a run or a dump with their texts, by split and step."""
+"""Read the rollouts of a run, or of another framework's files, with their texts, by split and step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outrider.importers.plain import PLAIN
 from outrider.report.data import RunData
 from outrider.report.run import gather, rows_of_files
 
-BATCH = 512  # rollouts that are held as Python objects at a time
+BATCH = 512  # number of rollouts that are held as Python objects at a time
 _OF_A_RUN = ("prompt_ids", "prefix_text", "observations")
 
 
@@ -25,7 +25,8 @@ class ExportedRollout(NamedTuple):
 
     Attributes:
         row: the columns of :data:`outrider.importers.plain.PLAIN`; ``prompt`` is None if it is unavailable.
-        prefix: the text that the rollout continues: "" for a root, None if a branch's prefix is not recorded.
+        prefix: the text that the rollout continues: "" if it starts at the prompt, None if a branch's prefix is not
+            recorded.
         observed: start and end of each environment observation in the rollout's own text.
     """
 
@@ -43,7 +44,7 @@ class ExportPart(NamedTuple):
 
 
 class ExportChoice(NamedTuple):
-    """The splits and steps to export; empty: all of them."""
+    """The splits and steps to export; an empty field selects all splits or all steps."""
 
     splits: Sequence[str] = ()
     steps: Sequence[int] = ()
@@ -85,7 +86,7 @@ def _refuse_unknown(kind: str, wanted: Sequence[Any], known: Sequence[Any]) -> N
 
 
 def _places(run: RunData) -> dict[tuple[str, int], list[str]]:
-    """Splits and steps in order, with the files that hold their rollouts; no files for a table in memory."""
+    """Return splits and steps in order, with the files of their rollouts; no files for a table in memory."""
     source, files = ("rollouts_on_disk", "list(DISTINCT filename)") if run.has("files") else ("rollouts", "[]")
     rows = run.db.execute(f"SELECT split, step, {files} FROM {source} GROUP BY ALL ORDER BY ALL").fetchall()
     return {(split, step): sorted(names) for split, step, names in rows}

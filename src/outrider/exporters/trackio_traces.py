@@ -1,4 +1,4 @@
-"""Write trackio traces: each rollout is a conversation with its numbers, in a run of a trackio project."""
+"""Write trackio traces: each rollout becomes a conversation with its numbers, in a run of a trackio project."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from outrider.exporters.source import ExportedRollout, ExportPart
 from outrider.importers.notes import Notes
 from outrider.importers.plain import PLAIN
 
-TOGETHER = 200  # traces in one entry of trackio's log
-_TEXTS = ("prompt", "text")  # they are the messages of a trace
+TOGETHER = 200  # number of traces in one entry of trackio's log
+_TEXTS = ("prompt", "text")  # columns that become the messages of a trace
 
 
 def write_traces(parts: Sequence[ExportPart], folder: Path | None, project: str, name: str, notes: Notes) -> list[Path]:
-    """Write the rollouts as traces of a new run ``name``, with the split as key and the rollout's step as step.
+    """Write the rollouts as traces of a new trackio run ``name``; a trace's key is the split, its step the rollout's.
 
     A rollout without a text is skipped and counted.
 
@@ -28,7 +28,8 @@ def write_traces(parts: Sequence[ExportPart], folder: Path | None, project: str,
         folder: trackio's folder; None: trackio's default folder (``TRACKIO_DIR``).
 
     Raises:
-        UserError: trackio is not installed, already uses another folder, refuses the project, or has a run ``name``.
+        UserError: trackio is not installed, already uses another folder, rejects the project's name, or already has a
+            run ``name``.
     """
     trackio = _trackio(folder)
     _refuse_existing(trackio, project, name)
@@ -46,7 +47,7 @@ def write_traces(parts: Sequence[ExportPart], folder: Path | None, project: str,
 
 
 def _trackio(folder: Path | None) -> Any:
-    """Import trackio, and set its folder before: trackio reads ``TRACKIO_DIR`` at import."""
+    """Set trackio's folder and then import trackio, which reads ``TRACKIO_DIR`` at import."""
     if folder is not None and "trackio" not in sys.modules:
         os.environ["TRACKIO_DIR"] = str(folder.absolute())
     try:

@@ -1,4 +1,4 @@
-"""Reads rollouts that other frameworks wrote into one plain table."""
+"""Reads the rollout files of other frameworks into one plain table."""
 
 from outrider.importers.read import FORMATS, Imported, detect, read
 

@@ -1,4 +1,4 @@
-"""Files of several runs in one folder: kept separate by a label, or rejected if two runs have the same step."""
+"""Handles files of several runs in one folder: labels keep them separate, or a step that occurs twice is rejected."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ class EvaluationSource(NamedTuple):
     """The origin of an evaluation file: a run (a model, or a run's output folder), and a task or environment.
 
     Attributes:
-        run, task: empty if unknown.
-        file: distinguishes several files of one run and task, by date for example.
+        run: model or output folder; empty if unknown.
+        task: task or environment; empty if unknown.
+        file: text that distinguishes several files of one run and task, such as a date.
     """
 
     run: str
@@ -27,9 +28,10 @@ class EvaluationSource(NamedTuple):
 
 
 class EvaluationLabel(NamedTuple):
-    """What distinguishes a file's responses from those of other files: model and test set, "" if equal for all files.
+    """The model and test set that distinguish a file's responses from those of other files.
 
-    ``model`` is the file's run; if a run and task have several files, the file is appended.
+    A field is "" if it is equal for all files. ``model`` is the file's run; if a run and task have several files,
+    ``EvaluationSource.file`` is appended.
     """
 
     model: str
@@ -37,10 +39,10 @@ class EvaluationLabel(NamedTuple):
 
 
 def labels(sources: Mapping[Path, EvaluationSource], notes: Notes) -> dict[Path, EvaluationLabel]:
-    """Return a label for every file, from the fields (run, task, file) that differ between files.
+    """Return a label for every file, built from the fields (run, task, file) that differ between files.
 
-    The labels become the columns ``model`` and ``test_set`` and a part of problem ids, so that no pass@k mixes two
-    models.
+    The labels become the columns ``model`` and ``test_set`` and a part of the problem ids, so that no pass@k mixes
+    responses of two models.
     """
     several_runs = len({source.run for source in sources.values()}) > 1
     several_tasks = len({source.task for source in sources.values()}) > 1
@@ -60,12 +62,12 @@ def labels(sources: Mapping[Path, EvaluationSource], notes: Notes) -> dict[Path,
 
 
 def kept_apart(values: dict[str, Any], label: EvaluationLabel) -> dict[str, Any]:
-    """Add the model and the test set of its file to a row's values."""
+    """Add the model and the test set of a file to the values of a row from this file."""
     return values | {name: value for name, value in label._asdict().items() if value}
 
 
 def folder_below(paths: Sequence[Path], without: str = "") -> dict[Path, str]:
-    """Return each file's folder, relative to the folder that contains all files, without parts that match ``without``.
+    """Return each file's folder, relative to the common parent folder, without parts that match ``without``.
 
     >>> list(folder_below([Path("x/a/all/1"), Path("x/b/all/1")], without="all").values())
     ['a', 'b']

@@ -18,10 +18,12 @@ _LOCAL_HEADER = 30  # bytes before the file name
 
 
 def entries(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    """Yield name and reader of each wanted file, in order; a repeated name is yielded once, with its last content.
+    """Yield the name and a reader of each wanted file, in order.
+
+    A repeated name is yielded once, with the content of the last file of this name.
 
     Raises:
-        UserError: the archive is damaged, or a file in it (when it is read).
+        UserError: the archive is damaged, or, when a file in the archive is read, this file is damaged.
     """
     try:
         with ZipFile(path) as archive:

@@ -1,4 +1,4 @@
-"""The user's column mapping: which field of a dump's records fills which column of the plain table."""
+"""The user's column mapping: the field of a dump (files of rollouts) for each column of the plain table."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _ABSENT = object()
 
 
 class ColumnMapping:
-    """A checked mapping from column names to fields of a dump's records.
+    """A checked mapping from column names to record fields of a dump (files of rollouts from another framework).
 
     Valid column names are ``COLUMNS``: columns of the plain table, ``problem`` (identifies the problem), ``group``, and
-    ``success``, which is a field that states success or a rule such as ``reward >= 1``. A nested field is written with
-    dots, as in ``doc.level``. ``split`` may also be the name of a split itself.
+    ``success``, whose value is a field that states success, or a rule such as ``reward >= 1``. A nested field is
+    written with dots, as in ``doc.level``. The value for ``split`` may also be the name of a split, such as ``train``.
 
     Raises:
         UserError: an unknown column, or an invalid rule.
@@ -39,12 +39,13 @@ class ColumnMapping:
         self.fields = columns
 
     def applied(self, rows: Iterable[ImportedRow], notes: Notes) -> Iterator[ImportedRow]:
-        """Yield the rows with the user's columns in place of the format's.
+        """Yield the rows with the user's columns instead of the columns that the format has set.
 
-        A success rule does not change errors and timeouts, since it is unknown whether they would have succeeded.
+        A success rule does not change errors and timeouts, since it is unknown whether these rollouts would have
+        succeeded.
 
         Raises:
-            UserError: no record has a field, or the success rule cannot read a value.
+            UserError: no record has one of the fields, or the success rule cannot read a value.
         """
         if not self.fields and self.success is None:
             yield from rows
@@ -84,7 +85,7 @@ class ColumnMapping:
 
 
 def look_up(row: ImportedRow, field: str) -> Any:
-    """Return a field of a record: by its own name, as a column that the format sets, or with dots if nested."""
+    """Return a record's field by its name; the name may be a column that the format sets, or have dots if nested."""
     if field in row.raw:
         return row.raw[field]
     if field in row.values:

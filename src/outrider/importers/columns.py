@@ -1,6 +1,6 @@
-"""Any other dump (JSON lines, Parquet or CSV); the user names its fields for problem and success.
+"""Reads rollout files of any other framework (JSON lines, Parquet or CSV), whose fields the user names.
 
-``{"problem": "prompt", "success": "is_correct"}`` is enough; all valid names are in
+A mapping for problem and success is enough: ``{"problem": "prompt", "success": "is_correct"}``. All valid names are in
 :data:`outrider.importers.column_mapping.COLUMNS`.
 """
 
@@ -19,17 +19,17 @@ from outrider.record.table_file import csv_rows, parquet_rows
 
 
 def recognises(head: Head) -> bool:
-    """Return False: such a file cannot be recognised by its content."""
+    """Return False, since a file whose fields the user names cannot be recognised by its content."""
     return False
 
 
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
-    """Yield the records unchanged; the user's mapping gives their meaning.
+    """Yield the records unchanged; the user's column mapping is applied to the records later.
 
-    If the mapping has a field for the step, all rollouts count as training, otherwise as an evaluation.
+    If the mapping has a field for the step, all rollouts count as training rollouts, otherwise as an evaluation.
 
     Raises:
-        UserError: no field was named for the problem, or a file is not JSON lines, Parquet or CSV.
+        UserError: the mapping has no field for the problem, or a file is not JSON lines, Parquet or CSV.
     """
     if "problem" not in mapping.fields and "prompt" not in mapping.fields:
         raise UserError(

@@ -17,18 +17,18 @@ from outrider.errors import UserError
 from outrider.importers.jsonobject import elements, members
 from outrider.importers.lines import opened
 
-LOOK = 1 << 26  # maximum characters of the first record that are read for its keys
+LOOK = 1 << 26  # maximum characters of the first record that are read to find its keys
 MANY_KEYS = 200
 
 
 class Head(NamedTuple):
-    """What the beginning of a file says about its content.
+    """The type of a file's content, and its first names, detected from the beginning of the file.
 
     Attributes:
         kind: ``json`` is an object, JSON lines or a list of objects; ``text`` may be CSV; ``other`` is unknown or
             damaged.
         names: columns of a Parquet or CSV file, keys of the first JSON object, or file names in a ZIP.
-        first: the first JSON object, as far as it could be read.
+        first: the first JSON object, or its readable part.
     """
 
     kind: Literal["parquet", "zip", "json", "text", "empty", "other"]
@@ -59,7 +59,7 @@ def head_of(path: Path) -> Head:
 
 
 def files_of(path: Path) -> list[Path]:
-    """Return the file itself, or all files below a folder except hidden ones; numbers in names sort as numbers.
+    """Return the file itself, or all files below a folder except hidden files; numbers in names sort as numbers.
 
     Raises:
         UserError: ``path`` does not exist.
@@ -109,7 +109,7 @@ def _json(path: Path) -> Head:
     try:
         # bytes that are not UTF-8 raise an error later, when the records are read
         with opened(path) as file, TextIOWrapper(file, encoding="utf-8-sig", errors="replace") as text:
-            # member by member: an Inspect log is one object of any size, with its header before its samples
+            # key by key, since an Inspect log is one object of any size, with its header before its samples
             for key, value in members(text, each="samples", limit=LOOK):
                 first[key] = value
                 if key == "samples" or len(first) == MANY_KEYS:

@@ -1,8 +1,8 @@
-"""Inspect's logs: ``.eval`` (a ZIP with a file per sample) and ``.json`` (one object).
+"""Reads Inspect's logs: ``.eval`` (a ZIP with a file per sample) and ``.json`` (one object).
 
-Format of inspect_ai 0.3.285, log version 2: a header with ``eval`` (``task``, ``model``) and, per sample and epoch,
-``id``, ``epoch``, ``input``, ``target``, ``messages``, ``output``, ``scores``, ``model_usage``, ``error``, ``limit``,
-``attachments``. Samples in the ZIP are compressed with deflate or, more recently, with Zstandard.
+The format is that of inspect_ai 0.3.285, log version 2: a header with ``eval`` (``task``, ``model``) and, per sample
+and epoch, ``id``, ``epoch``, ``input``, ``target``, ``messages``, ``output``, ``scores``, ``model_usage``, ``error``,
+``limit``, ``attachments``. Samples in the ZIP are compressed with deflate or, in newer versions, with Zstandard.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def recognises(head: Head) -> bool:
 
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Yield Inspect's samples; the epochs of a sample form a group. A problem is identified by its task (the test
-    set) and id.
+    set) and sample id.
 
-    If there is one scorer, its score is the outcome: C or 1 is correct, I or 0 incorrect, N unparseable. Partial credit
-    and other numbers give no outcome. A sample that the scorer could not score (NaN) is unparseable if the model is the
-    reason, else an error. Logs of several models, and several logs of one task, are kept separate.
+    If there is one scorer, its score is the outcome: C or 1 is correct, I or 0 is incorrect, N is unparseable. Partial
+    credit and other numbers give no outcome. A sample that the scorer could not score (NaN) is unparseable if the
+    response is the reason, otherwise an error. Logs of several models, and several logs of one task, are kept separate.
     """
     apart = labels({path: _source(path) for path in paths}, notes)
     for path in paths:
@@ -60,7 +60,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
 
 
 def _members(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
-    """Return the header, then the samples, each with its location for messages."""
+    """Yield the header, then the samples; each item has its location in the file, for messages."""
     with opened(path) as file:
         start = file.read(2)
     return (_archive if start == b"PK" else _object)(path, notes)
@@ -75,7 +75,7 @@ def _source(path: Path) -> EvaluationSource:
 
 
 def _archive(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
-    """Yield the header, then the samples; if a sample was logged twice, only its last record."""
+    """Yield the header, then the samples; if a sample was logged twice, only its last record is yielded."""
     names = dict.fromkeys(name for name in _HEADERS)
     samples = []
     for name, data in entries(path, lambda name: name in names or name.startswith("samples/")):
@@ -134,7 +134,7 @@ def _row(sample: Mapping[str, Any], header: Mapping[str, Any], where: str, notes
 
 
 def _parts(sample: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
-    """Return the messages before the model's first message, and the rest."""
+    """Return the messages before the model's first message, and all later messages."""
     messages = sample.get("messages") or []
     own = (i for i, m in enumerate(messages) if m.get("role") == "assistant" and m.get("source") != "input")
     first = next(own, len(messages))
@@ -161,7 +161,10 @@ def _verified(scores: Mapping[str, Mapping[str, Any]], notes: Notes) -> dict[str
 
 
 def _tokens(response: Sequence[Any], output: Mapping[str, Any], sample: Mapping[str, Any], header: Any) -> int | None:
-    """Return the output tokens of the only answer; with several answers, of all the model's calls, also as a judge."""
+    """Return the number of output tokens of the sample's only answer.
+
+    If there are several answers, the number covers all calls of the model, including its calls as LLM judge.
+    """
     if sum(message.get("role") == "assistant" for message in response) > 1:
         usage = (sample.get("model_usage") or {}).get(header.get("model")) or {}
     else:
@@ -171,7 +174,7 @@ def _tokens(response: Sequence[Any], output: Mapping[str, Any], sample: Mapping[
 
 
 def _resolved(sample: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the sample's texts with attachments inserted."""
+    """Return the sample with attachments inserted into its texts."""
     attachments = sample.get("attachments") or {}
     if not attachments:
         return sample

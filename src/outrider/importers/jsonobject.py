@@ -1,4 +1,4 @@
-"""Reads a big JSON object member by member: of a log of gigabytes, one sample is in memory at a time."""
+"""Reads a big JSON object key by key, so that only one sample of a log of gigabytes is in memory at a time."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class CutOffError(ValueError):
 
 
 def members(file: TextIO, each: str, limit: int | None = None) -> Iterator[tuple[str, Any]]:
-    """Yield the members of the object at the beginning of a file, in order; the rest of the file is ignored.
+    """Yield the (key, value) pairs of the object at the beginning of a file, in order; later text is ignored.
 
-    If the value of the key ``each`` is a list, its elements are yielded separately, each with the key. For an empty
-    list, or null, nothing is yielded.
+    If the value of the key ``each`` is a list, the list's elements are yielded as separate pairs with this key. For an
+    empty list, or null, nothing is yielded.
 
     Args:
         file: a text file.
@@ -25,7 +25,7 @@ def members(file: TextIO, each: str, limit: int | None = None) -> Iterator[tuple
         limit: maximum characters to read; a longer object counts as truncated.
 
     Raises:
-        CutOffError: the file, or the limit, ends in the middle of the object.
+        CutOffError: the end of the file, or the limit, is in the middle of the object.
         ValueError: the text is not JSON, or not an object.
 
     >>> import io
@@ -53,10 +53,10 @@ def members(file: TextIO, each: str, limit: int | None = None) -> Iterator[tuple
 
 
 def elements(file: TextIO, limit: int | None = None) -> Iterator[Any]:
-    """Yield the elements of the list at the beginning of a file, in order; the rest of the file is ignored.
+    """Yield the elements of the list at the beginning of a file, in order; later text is ignored.
 
     Raises:
-        CutOffError: the file, or the limit, ends in the middle of the list.
+        CutOffError: the end of the file, or the limit, is in the middle of the list.
         ValueError: the text is not JSON, or not a list.
 
     >>> import io
@@ -78,7 +78,7 @@ def _elements(text: _Text) -> Iterator[Any]:
 
 
 class _Text:
-    """A window on a file's text that grows until it contains the next value."""
+    """A part of a file's text, which is extended until it contains the next value."""
 
     def __init__(self, file: TextIO, limit: int | None) -> None:
         self._file, self._limit = file, limit
@@ -119,7 +119,7 @@ class _Text:
             return value
 
     def _broken(self, error: json.JSONDecodeError) -> ValueError:
-        """Return CutOffError if the value is broken at the very end of the text; else the decoder's error."""
+        """Return CutOffError if the value is broken at the end of the text, otherwise the decoder's error."""
         # any literal or escape fits in 16 characters, so an error before the last 16 is not a truncation
         cut = error.pos >= len(error.doc.rstrip()) - 16 or error.msg.startswith("Unterminated string")
         return CutOffError("the text ends in the middle of a value") if cut else ValueError(error.msg)

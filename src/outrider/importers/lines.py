@@ -30,17 +30,17 @@ def json_lines(path: Path, notes: Notes) -> Iterator[Record]:
     Only a line feed ends a line: the separators U+2028 and U+0085 may occur unescaped in a string. NaN and infinities
     are accepted, since Python writes them.
 
-    An unreadable last line was truncated when its writer was killed, or is still being written: it is skipped and
-    counted. A file that begins with a bracket is read as one list of objects.
+    An unreadable last line is skipped and counted: either its writer was killed, or the line is still being written. A
+    file that begins with a bracket is read as one list of objects.
 
     Raises:
-        UserError: a line before the last, or an element of a list, cannot be read or is not an object, or the file does
-            not exist.
+        UserError: the file does not exist; or a line before the last line, or an element of a list, cannot be read or
+            is not an object.
     """
     if is_list(path):
         yield from _elements(path)
         return
-    # only the last line may be broken: an interrupted writer leaves half a line
+    # only the last line may be broken, because an interrupted writer leaves an incomplete line
     broken = ""
     with opened(path) as file:
         for number, line in enumerate(file, 1):
@@ -101,7 +101,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def in_form(where: str, framework: str) -> Iterator[None]:
-    """Context manager that turns errors from a record in an unexpected format into one sentence.
+    """Context manager that turns any error from a record in an unexpected format into a UserError of one sentence.
 
     Raises:
         UserError: a part of the record is missing or has another type.

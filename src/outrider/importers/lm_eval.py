@@ -1,8 +1,8 @@
-"""Samples of EleutherAI's evaluation harness: ``samples_<task>_<date>.jsonl``, written with ``--log_samples``.
+"""Reads samples of EleutherAI's lm-eval: ``samples_<task>_<date>.jsonl``, written with ``--log_samples``.
 
-Format of lm-eval 0.4.13: one line per document and filter, with ``doc_id``, ``doc``, ``target``, ``arguments`` (prompt
-and generation settings), ``resps`` (all responses), ``filtered_resps``, ``filter``, ``metrics`` (names; each is also a
-key of the line), ``doc_hash``, ``prompt_hash``, ``target_hash``.
+The format is that of lm-eval 0.4.13: one line per document and filter, with ``doc_id``, ``doc``, ``target``,
+``arguments`` (prompt and generation settings), ``resps`` (all responses), ``filtered_resps``, ``filter``, ``metrics``
+(names of metrics, which are also keys of the line), ``doc_hash``, ``prompt_hash``, ``target_hash``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from outrider.importers.success import outcome_of
 from outrider.importers.table import ImportedRow
 
 _NAME = re.compile(r"samples_(.+?)_(\d{4}-\d\d-\d\dT.*)")
-SUCCESS = ("exact_match", "acc")  # metrics that state success, by preference
+SUCCESS = ("exact_match", "acc")  # metrics that state success, in order of preference
 
 
 def recognises(head: Head) -> bool:
@@ -35,10 +35,10 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
     A file has every response once per filter. Only the first filter of a file is read, or the filter that the success
     rule names in lm-eval's notation: ``exact_match,flexible-extract``.
 
-    A metric scores *all* responses to a document together. It is the verdict of a single response; with ``repeats`` the
-    responses have no verdict.
+    A metric scores *all* responses to a document together. If a document has one response, the metric is the response's
+    verdict; with ``repeats``, the responses have no verdict.
 
-    Lines with likelihoods of given answers are excluded, since they are not rollouts.
+    Lines with likelihoods of given answers are excluded, since such lines are not rollouts.
 
     Files of several models, tasks or dates are kept separate, by file and folder names.
     """
@@ -112,7 +112,7 @@ def _verdict(data: Mapping[str, Any], metrics: Sequence[str], notes: Notes) -> d
 
 
 def _generated(data: Mapping[str, Any]) -> list[str] | None:
-    """Return the texts of a document's only request; None for likelihoods, whose requests have no settings."""
+    """Return the response texts of a document's only request; None for requests of likelihoods."""
     resps = data.get("resps")
     if not isinstance(resps, list) or len(resps) != 1 or not isinstance(resps[0], list):
         return None

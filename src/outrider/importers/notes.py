@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Notes:
-    """Distinct sentences, and counts of skipped records, in the order of their first occurrence.
+    """Messages for the user: distinct sentences, and counts of skipped records, in the order of first occurrence.
 
     >>> notes = Notes()
     >>> notes.say("success is acc.")
@@ -24,7 +24,7 @@ class Notes:
         self._sentences[sentence] = None
 
     def warn(self, sentence: str) -> None:
-        """Add a sentence that says that a part of the dump was not read; warnings come before all other sentences."""
+        """Add a sentence about files or records that were not read; warnings come before all other sentences."""
         self._warnings[sentence] = None
 
     def count(self, one: str, many: str, times: int = 1) -> None:
@@ -32,7 +32,7 @@ class Notes:
         self._counts[one, many] = self._counts.get((one, many), 0) + times
 
     def warnings(self) -> list[str]:
-        """Return the sentences that say that a part of the dump was not read."""
+        """Return the sentences about files or records that were not read."""
         return list(self._warnings)
 
     def sentences(self) -> list[str]:

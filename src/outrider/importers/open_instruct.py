@@ -1,6 +1,6 @@
-"""open-instruct's GRPO traces: ``<rollouts_save_path>/<run>_rollouts_<shard>.jsonl``, written with ``--save_traces``.
+"""Reads open-instruct's GRPO traces: ``<rollouts_save_path>/<run>_rollouts_<shard>.jsonl`` from ``--save_traces``.
 
-Format of commit e6c3044a (August 2026): ``step``, ``sample_idx``, ``prompt_idx``, ``prompt_tokens``,
+The format is that of commit e6c3044a (August 2026): ``step``, ``sample_idx``, ``prompt_idx``, ``prompt_tokens``,
 ``response_tokens``, ``reward``, ``advantage``, ``finish_reason``, ``dataset``, ``ground_truth``, ``request_info``,
 ``logprobs``. The files contain no texts.
 """
@@ -29,7 +29,8 @@ def recognises(head: Head) -> bool:
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Yield open-instruct's rollouts; a group is one prompt of one step's batch.
 
-    Texts are token ids in decimal. Equal tokens give equal texts, so duplicates and problems can be identified.
+    A text is the list of its token ids in decimal. Equal tokens give equal texts, so duplicates and problems can be
+    identified.
     """
     run = OneRun()
     for path in paths:

@@ -1,4 +1,4 @@
-"""Detects the format of a dump, and reads the dump as a plain table."""
+"""Detects the format of a dump (files of rollouts from another framework), and reads the dump as a plain table."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from outrider.importers.table import ImportedRow, note_counts, table
 
 
 class Format(Protocol):
-    """The format of a framework's dump: ``recognises`` checks the head of a file, ``rows`` yields rollouts from files.
+    """A framework's file format: ``recognises`` checks the beginning of a file, ``rows`` yields rollouts from files.
 
-    The notes say how fields were read and what was excluded. The user's mapping is applied to the rows afterwards, so
-    most formats can ignore it.
+    The notes state how fields were read and which records were excluded. The user's column mapping is applied to the
+    rows afterwards, so most formats can ignore the mapping.
     """
 
     def recognises(self, head: Head) -> bool: ...
@@ -42,13 +42,13 @@ _READABLE = {"columns": ("parquet", "json", "text")}
 
 
 class Imported(NamedTuple):
-    """An imported dump.
+    """An imported dump (files of rollouts from another framework).
 
     Attributes:
         rollouts: a table with the schema :data:`outrider.importers.plain.PLAIN`.
         format: name of the format.
-        notes: sentences that say how fields were read, and what was skipped and how often.
-        warnings: the first of the notes: which parts of the dump were not read.
+        notes: sentences that state how fields were read, and how many records were skipped.
+        warnings: the notes about parts of the dump that were not read; these notes are also the first in ``notes``.
     """
 
     rollouts: pa.Table
@@ -58,10 +58,10 @@ class Imported(NamedTuple):
 
 
 def detect(path: str | Path) -> str | None:
-    """Return the format of a file, or of the first file in a folder with a known format; None if none is known.
+    """Return the format of a file, or of the first file in a folder with a known format; None if no format is known.
 
-    The content decides: the columns of a Parquet file, the keys of the first record, or the files in a ZIP. A plain
-    table is not a dump, so its format is None.
+    The format is detected by content: the columns of a Parquet file, the keys of the first record, or the file names in
+    a ZIP. A plain table is not a framework's file, so its format is None.
 
     Raises:
         UserError: ``path`` does not exist or cannot be opened.
@@ -71,18 +71,18 @@ def detect(path: str | Path) -> str | None:
 
 
 def read(path: str | Path, format: str | None = None, columns: Mapping[str, str] | None = None) -> Imported:
-    """Read the rollouts of a dump: of one file, or of all files of its format below a folder, in order.
+    """Read another framework's rollouts: from one file, or from all files of one format below a folder, in order.
 
     Args:
         path: file or folder.
         format: a name in ``FORMATS``; None: detect the format, or use ``columns`` if none is detected.
-        columns: the record's field for each column, see :class:`outrider.importers.column_mapping.ColumnMapping`.
-            Required by the format ``columns``; with another format, it overrides the format's own fields, as in
+        columns: the record field for each column; see :class:`outrider.importers.column_mapping.ColumnMapping`. The
+            format ``columns`` requires this argument. With another format, it overrides the format's own fields, as in
             ``{"success": "reward >= 1"}``.
 
     Raises:
-        UserError: an unknown format, files of several formats, a field that no record has, or an unreadable record
-            (the message names file and line).
+        UserError: the format is unknown, the files have several formats, no record has one of the fields, or a record
+            is unreadable (the message names file and line).
     """
     mapping, notes = ColumnMapping(columns), Notes()
     path = Path(path)
@@ -104,7 +104,7 @@ def _only_format(path: Path, files: Iterable[tuple[Path, Head]], named: bool) ->
     """Return the only format that occurs.
 
     Raises:
-        UserError: several formats occur, or none and there is no mapping.
+        UserError: several formats occur, or no format occurs and there is no column mapping.
     """
     result = dict.fromkeys(name for _, head in files if (name := _format_of(head)) is not None)
     if len(result) > 1:
@@ -126,7 +126,7 @@ def _only_format(path: Path, files: Iterable[tuple[Path, Head]], named: bool) ->
 
 
 def _chosen(path: Path, files: list[tuple[Path, Head]], name: str, notes: Notes) -> list[Path]:
-    """Return the files of a format: always a single file; in a folder, other files are skipped and counted."""
+    """Return the files to read. A single file is always read; in a folder, files of other formats are skipped."""
     if path.is_file():
         return [path]
     kinds = _READABLE.get(name)

@@ -1,4 +1,4 @@
-"""Decides whether a rollout is a success, by a field of the dump or by the user's rule."""
+"""Decides whether an imported rollout is a success, by a field of its record or by the user's rule."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ _LETTERS = {"C": Outcome.CORRECT, "I": Outcome.INCORRECT, "N": Outcome.UNPARSEAB
 
 
 def outcome_of(value: Any) -> str | None:
-    """Return the outcome that a value states by itself; None if it states none.
+    """Return the outcome that a value states without a rule; None if the value states no outcome.
 
-    True and 1 are correct, False and 0 incorrect, also as text. Names of outcomes, in any case, and Inspect's letters
-    C, I and N (no answer) are recognised too. Other numbers, missing values and NaN give None.
+    True and 1 mean correct, False and 0 mean incorrect, also as text. Names of outcomes, in upper or lower case, and
+    Inspect's letters C (correct), I (incorrect) and N (no answer) are also recognised. Other numbers, missing values
+    and NaN give None.
 
     >>> outcome_of(True), outcome_of(0.0), outcome_of("True"), outcome_of("Timeout"), outcome_of("C")
     ('correct', 'incorrect', 'correct', 'timeout', 'correct')
@@ -78,7 +79,7 @@ class SuccessRule(NamedTuple):
         """Parse a rule as a user writes it: ``is_correct``, ``reward >= 1`` or ``verdict == pass``.
 
         Raises:
-            UserError: a field is compared by size with something that is not a number.
+                UserError: a field is compared by size with a value that is not a number.
 
         >>> SuccessRule.parse("reward >= 1")
         SuccessRule(field='reward', symbol='>=', limit=1.0)
@@ -119,7 +120,7 @@ class SuccessRule(NamedTuple):
 
 
 def _number(value: Any) -> float | None:
-    """Return a value as a finite or infinite number; None for everything else, including NaN."""
+    """Return a value as a finite or infinite number; None for any other value, including NaN."""
     if isinstance(value, str):
         try:
             value = float(value)

@@ -18,7 +18,7 @@ from outrider.importers.text import as_text, response_text, short, stable_id, tu
 from outrider.record.rollout import StopReason
 from outrider.record.verdict import Outcome
 
-BATCH = 256  # rows held as Python objects at a time; about ten megabytes if responses are long
+BATCH = 256  # number of rows held as Python objects at a time; about ten megabytes if responses are long
 SPLITS = ("train", "evaluate", "greedy")
 _FIXED: dict[str, Any] = {
     "step": 0,
@@ -36,14 +36,14 @@ _COUNTS = {"step", "tokens", "turns", "observed", "turn_errors", "branch_at"}  #
 
 
 class ImportedRow(NamedTuple):
-    """One rollout as read by a format.
+    """One rollout, as an importer of a format has read it.
 
     Attributes:
         values: known columns of the plain table, by name, with the dump's own types (messages for a text, text for a
-            number). There are two more keys, of any type: ``problem`` identifies the problem instead of the prompt, and
-            ``group`` identifies the group within a step instead of the problem. ``group_id``, ``problem_id`` and
-            ``member`` are added by :func:`table`.
-        raw: the fields of the record, which a user may name.
+            number). There are two more keys, of any type: ``problem`` identifies the problem if the prompt does not,
+            and ``group`` identifies the group within a step if the problem does not. :func:`table` adds ``group_id``,
+            ``problem_id`` and ``member``.
+        raw: the fields of the record, which a user's column mapping may name.
         where: file and line, for messages.
         named: the field that the user assigned to each column, for messages.
     """
@@ -57,10 +57,10 @@ class ImportedRow(NamedTuple):
 def table(rows: Iterable[ImportedRow], notes: Notes) -> pa.Table:
     """Build the plain table from rows, in order.
 
-    A problem is identified by ``problem``, else by a hash of its prompt, with the ``test_set`` in front if there is
-    one. A row with neither problem nor prompt is skipped and counted. A group is one problem in one step of one split;
-    members are numbered in the order of the rows. If there are several models, ids begin with the ``model``, so that no
-    statistic mixes two models.
+    A problem's id is ``problem`` or, without it, a hash of the prompt; the name of the ``test_set``, if any, is put in
+    front. A row with neither problem nor prompt is skipped and counted. A group is one problem in one step of one
+    split; the group's rollouts are numbered in the order of the rows. If there are several models, ids begin with the
+    ``model``, so that no statistic mixes two models.
 
     Values of other types in a text column are converted to text. A response must be text, messages or null; nulls are
     counted. Lone surrogates are escaped, since UTF-8 cannot encode them.
@@ -80,7 +80,7 @@ def table(rows: Iterable[ImportedRow], notes: Notes) -> pa.Table:
 
 
 def _apart_by_model(done: pa.Table) -> pa.Table:
-    """Put the model in front of ids if there are several models; "(none)" for a row without a model."""
+    """Put the model in front of ids if there are several models; a row without a model gets "(none)"."""
     if len(done["model"].unique()) < 2:
         return done
     models = pc.fill_null(done["model"], "(none)")
@@ -126,7 +126,7 @@ def _identified(
 
 
 def _response(row: ImportedRow, notes: Notes) -> str | None:
-    """Return the text of a response; a null is counted under the name of its field."""
+    """Return the text of a response. A null response is counted in the notes, under the name of its field."""
     if "text" not in row.values:
         return None
     name = row.named.get("text", "the response")
@@ -145,7 +145,8 @@ def _response(row: ImportedRow, notes: Notes) -> str | None:
 def problem_id(values: Mapping[str, Any]) -> str | None:
     """Return the id of a row's problem; None if unknown.
 
-    A short ``problem`` without spaces is already an id; a longer text, or messages, is a prompt and is hashed.
+    A short ``problem`` without spaces is used as the id. A longer text, or a list of messages, is a prompt, and its
+    hash is the id.
 
     >>> problem_id({"problem": 17, "prompt": "2 + 2?"}), problem_id({"prompt": "2 + 2?"})
     ('17', 'p-485a0cd90586969e')
@@ -161,7 +162,7 @@ def problem_id(values: Mapping[str, Any]) -> str | None:
 
 
 def _label(value: Any) -> str:
-    """Return a short label: whole numbers have the same form for any column type, long texts become a hash."""
+    """Return a short label. Whole numbers have the same form for any column type, and long texts become a hash."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value) if _is_label(value) else stable_id(as_text(value))
@@ -173,7 +174,7 @@ def _is_label(value: Any) -> bool:
 
 
 def _column(field: pa.Field, rows: list[tuple[dict[str, Any], str]]) -> pa.Array:
-    """Return one column of the plain table from rows, each with its location for messages."""
+    """Return one column of the plain table from rows; each row has its location in the file, for messages."""
     if field.type == pa.string():
         return pa.array([_text(values.get(field.name)) for values, _ in rows], field.type)
     return pa.array([_number(field, values.get(field.name), where) for values, where in rows], field.type)

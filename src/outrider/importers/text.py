@@ -12,9 +12,9 @@ from typing import Any
 def as_text(value: Any) -> str:
     r"""Return a prompt or a response as text.
 
-    A string does not change. One message gives its content; several messages follow each other, each below its role in
-    brackets. Reasoning in a separate field is put in ``<think>``, a tool call in brackets, and other content (an image)
-    is named. None gives the empty string; anything else becomes JSON.
+    A string is returned unchanged. A single message gives its content; several messages are joined, each below its role
+    in brackets. Reasoning in a separate field is put in ``<think>`` tags, a tool call in brackets, and other content is
+    replaced by its type, such as ``[image]``. None gives the empty string; any other value becomes JSON.
 
     >>> as_text([{"role": "user", "content": "2 + 2?"}])
     '2 + 2?'
@@ -35,12 +35,12 @@ def as_text(value: Any) -> str:
 
 
 def response_text(value: Any) -> str | None:
-    """Return a response (text or messages) as text, like :func:`as_text`; None for null or an empty list of messages.
+    """Return a response (text or messages) as text, as in :func:`as_text`; None for null or an empty list of messages.
 
-    A number or a list of responses is rejected: converted to text, it would be verified wrongly.
+    A number or a list of responses is rejected, because its text would be verified as if it were one response.
 
     Raises:
-        ValueError: the value has another type, which the message names.
+        ValueError: the value has another type; the error names this type.
 
     >>> response_text("4"), response_text([{"role": "assistant", "content": "4"}]), response_text(math.nan)
     ('4', '4', None)
@@ -90,9 +90,9 @@ def turns_of(value: Any) -> int | None:
 
 
 def stable_id(text: str) -> str:
-    """Return an id for a problem without one: a hash of its prompt, the same on every machine and in every run.
+    """Return an id for a problem without an id: a hash of its prompt, the same on every machine and in every run.
 
-    The hash has 64 bits: among a million prompts the probability of a collision is 3e-8.
+    The hash has 64 bits, so the probability of a collision among a million prompts is 3e-8.
 
     >>> stable_id("2 + 2?")
     'p-485a0cd90586969e'
@@ -125,7 +125,7 @@ def _part(part: Any) -> str:
 
 
 def _call(call: Any) -> str:
-    """Return a tool call as text, from any framework's form: flat, nested like OpenAI's, or JSON text."""
+    """Return a tool call as text. Its form may be flat, nested as in OpenAI's API, or JSON text."""
     if isinstance(call, str):
         return f"[call {call}]"
     if not isinstance(call, Mapping):

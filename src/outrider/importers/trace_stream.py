@@ -1,4 +1,4 @@
-"""prime-rl's trace stream, since version 0.9.1.dev29 (September 2026): episodes, and later updates about them.
+"""Reads prime-rl's trace stream, since version 0.9.1.dev29 (September 2026): episodes, and updates of their traces.
 
 ::
 
@@ -7,8 +7,9 @@
     traces/stream.index.jsonl                  one row per episode
     traces/annotations/<producer>/00000.jsonl  updates of traces: whether and when a trace was trained on, …
 
-An update has an ``info``, which is merged into the trace's ``info`` (newer values win). Its branches have one number
-per token, null if unknown; only the means are kept, since the plain table has no other column for them.
+An update has an ``info``, which is merged into the trace's ``info`` (newer values replace older values). The branches
+of an update have one number per token, or null if unknown; only the means are kept, since the plain table has no
+columns for per-token numbers.
 
 Source: the pull requests prime-rl#3444 and #3465, and ``monitors/file/traces/update.py``.
 """
@@ -25,17 +26,17 @@ from outrider.importers.lines import in_form, json_lines, opened
 from outrider.importers.notes import Notes
 
 STREAMS = ("advantages", "entropies")
-"""The per-token numbers whose mean is a column of the plain table."""
+"""Names of the per-token numbers in an update; their means become columns of the plain table."""
 _CHUNK = re.compile(r"(\d+)\.jsonl(\.zst)?")
 
 
 @dataclass(slots=True)
 class TraceUpdate:
-    """The merged updates of one trace, from all producers.
+    """The merged updates of one trace (a sampled conversation of one agent), from all producers of updates.
 
     Attributes:
-        info: ``info`` merged over all updates.
-        means: mean of the known numbers of all branches, by name in ``STREAMS``.
+        info: the merged ``info`` of all updates.
+        means: mean of the known per-token numbers of all branches, by name in ``STREAMS``.
     """
 
     info: dict[str, Any] = field(default_factory=dict)
@@ -86,7 +87,7 @@ def read_updates(paths: Sequence[Path], notes: Notes) -> dict[str, TraceUpdate]:
 
 
 def missing_parts(chunks: Sequence[Path], annotations: Sequence[Path], run: str) -> list[str]:
-    """Return sentences about the missing chunks and annotations of a dump."""
+    """Return one sentence for each kind of missing file: chunks of the stream, and annotations."""
     numbers = sorted({int(match[1]) for path in chunks if (match := _CHUNK.fullmatch(path.name))})
     of = f" of {run}" if run else ""
     gaps = [n for n in range(numbers[-1] if numbers else 0) if n not in numbers]

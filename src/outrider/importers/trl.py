@@ -1,8 +1,8 @@
-"""TRL's completions: ``<output_dir>/completions/completions_<step>.parquet``, written with ``log_completions=True``.
+"""Reads TRL's ``<output_dir>/completions/completions_<step>.parquet``, written with ``log_completions=True``.
 
-Format of TRL 1.16.0 (GRPOTrainer; DistillationTrainer without rewards and advantages): ``step``, ``prompt`` and
-``completion`` (texts or messages), one column per reward function under its name, columns that a reward function logged
-through ``log_extra``, and ``advantage``. A file has the latest generation batch at the time of logging.
+The format is that of TRL 1.16.0 (GRPOTrainer; DistillationTrainer without rewards and advantages): ``step``, ``prompt``
+and ``completion`` (texts or messages), one column per reward function under its name, columns that a reward function
+logged through ``log_extra``, and ``advantage``. A file has the latest generation batch at the time of logging.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
     """Yield TRL's rollouts, one file per step.
 
     The reward is the sum of the reward functions' columns, as in TRL without ``reward_weights``;
-    :mod:`outrider.importers.trl_rewards` finds the columns. TRL writes NaN as null: a reward function with a null did
-    not apply to the completion, and if all are null the completion is unscorable.
+    :mod:`outrider.importers.trl_rewards` finds the columns. TRL writes NaN as null. If a reward function's column is
+    null, the function did not apply to the completion; if all columns are null, the completion is unscorable.
 
-    A file with the same rollouts as the previous file is the same generation batch, logged again: it is excluded.
+    A file with the same rollouts as the previous file is excluded, because it is the same generation batch.
     """
     notes.say(
         "TRL's files do not separate training from evaluation: all rollouts get the split train. The file of a step "
@@ -73,7 +73,7 @@ def _values(data: Mapping[str, Any], rewards: Sequence[str]) -> dict[str, Any]:
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Whether two files hold the same rows, apart from the step. Reading stops at the first batch that differs."""
+    """Whether two files have the same rows, apart from the step. Reading stops at the first batch that differs."""
     with pq.ParquetFile(one) as first, pq.ParquetFile(other) as second:
         if first.metadata.num_rows != second.metadata.num_rows or first.schema_arrow.names != second.schema_arrow.names:
             return False

@@ -1,7 +1,7 @@
-"""Finds the reward columns in TRL's completions; columns that a reward function logged (``log_extra``) look the same.
+"""Finds the reward columns in TRL's completions, among other columns that reward functions logged (``log_extra``).
 
-Two things distinguish reward columns: the trainer state next to the completions, which names each reward function, and
-the advantages, which depend only on the rewards.
+Two sources identify the reward columns: the trainer state next to the completions, which names each reward function,
+and the advantages, which depend only on the rewards.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from outrider.importers.text import as_text
 
 OWN = ("step", "prompt", "completion", "advantage")
 EPSILON = 1e-4  # TRL's constant added to the standard deviation
-MOST = 8  # maximum number of columns to try all sums of
+MOST = 8  # maximum number of columns for which all sums are tried
 LOOK = 20  # number of files whose advantages are compared
 
 
 class Rewards(NamedTuple):
-    """The columns whose sum is the reward (empty if unknown), and a sentence with the reason."""
+    """The columns whose sum is the reward (empty if unknown), and a sentence that explains how they were found."""
 
     columns: tuple[str, ...]
     why: str
@@ -39,10 +39,10 @@ def rewards_of(paths: Sequence[Path]) -> Rewards:
     """Return the reward columns of the files of one run.
 
     1. The columns named by ``checkpoint-*/trainer_state.json`` next to the folder.
-    2. Else, with several float columns, the largest set whose sum gives the advantages of all groups in the first
-       files: rewards minus the group mean, undivided or divided by the standard deviation of the group or batch. If
-       there are advantages, but no sum gives them, the reward is unknown.
-    3. Else, without advantages, all float columns.
+    2. Otherwise, with several float columns, the largest set of columns whose sum gives the advantages of all groups in
+       the first files. Advantages are rewards minus the group mean, undivided or divided by the standard deviation of
+       the group or batch. If there are advantages, but no sum gives these advantages, the reward is unknown.
+    3. Otherwise, without advantages, all float columns.
     """
     floats = _floats(paths[0]) if paths else ()
     if not floats:
@@ -83,7 +83,7 @@ def _floats(path: Path) -> tuple[str, ...]:
 
 
 def _functions(output: Path) -> set[str]:
-    """Return the names of the reward functions from the last trainer state that has them; empty if none has."""
+    """Return the reward functions' names from the last trainer state that has such names; empty if no state has any."""
     states = [*output.glob("checkpoint-*/trainer_state.json"), *output.glob("trainer_state.json")]
     for path in sorted(states, key=lambda path: natural(path.as_posix()), reverse=True):
         try:
@@ -102,7 +102,7 @@ def _functions(output: Path) -> set[str]:
 
 
 def _that_give_the_advantages(paths: Sequence[Path], floats: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the largest set of columns whose sum gives all advantages; empty if none does, None if undecided."""
+    """Return the largest set of columns whose sum gives all advantages; empty if no set does, None if undecided."""
     batches = [batch for path in paths for batch in _batches(path, floats)]
     if not any(np.isfinite(batch.advantages).any() for batch in batches) or len(floats) > MOST:
         return None
@@ -166,6 +166,6 @@ def _groups(prompts: Sequence[str]) -> list[slice]:
 
 
 def reward(data: Mapping[str, Any], columns: Sequence[str]) -> float | None:
-    """Return the sum of the columns that apply to a rollout; NaN if none applies, None without columns."""
+    """Return the sum of the reward columns that apply to a rollout; NaN if no column applies, None without columns."""
     scores = [float(score) for name in columns if isinstance(score := data.get(name), (int, float))]
     return (sum(scores) if scores else math.nan) if columns else None

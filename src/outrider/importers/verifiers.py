@@ -1,4 +1,4 @@
-"""Rollouts of verifiers and of prime-rl, which saves verifiers' own records.
+"""Reads rollouts of the library verifiers, and of prime-rl, which saves rollouts in the format of verifiers.
 
 - ``traces.jsonl`` of verifiers 0.4.0 (``eval``) and prime-rl of August 2026 (``rollouts/step_N/{train,eval}/
   {all,effective}/``): one episode per line, with the ``traces`` of its agents. Each trace is a graph of messages with
@@ -49,14 +49,15 @@ def recognises(head: Head) -> bool:
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Yield rollouts of verifiers or prime-rl: one per trace of a trained agent, or one per result.
 
-    Only ``pass_threshold`` next to a ``results.jsonl`` says which reward is a success. A rollout that ended in an error
-    or a timeout of its environment has that outcome.
+    Which reward is a success is defined only by ``pass_threshold`` in the metadata next to a ``results.jsonl``. If a
+    rollout's environment ended with an error or a timeout, the rollout's outcome is error or timeout.
 
-    prime-rl writes a rollout into ``all`` when it is finished, and into ``effective``, with advantages, when it is
-    trained on. A rollout is read once, from ``effective`` if it is there; other rollouts are marked as not trained on.
+    prime-rl writes a rollout into the folder ``all`` when it is finished, and into the folder ``effective``, with
+    advantages, when it is trained on. A rollout is read once: from ``effective``, or else from ``all``, and then marked
+    as not trained on.
 
-    The trace stream has every rollout once, and annotations say which rollouts were trained on, at which step. If a
-    part of the stream is missing, a warning says so.
+    The trace stream has every rollout once, and annotations state which rollouts were trained on, and at which step. If
+    a part of the stream is missing, a warning is added to the notes.
 
     Evaluations in several folders (each with one environment and model) are kept separate.
     """
@@ -103,7 +104,9 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
 
 
 def _source(folder: str) -> EvaluationSource:
-    """Return environment and model from ``vf-eval``'s folder name ``<environment>--<model>/<id>``; else folder as run.
+    """Return environment and model from ``vf-eval``'s folder name ``<environment>--<model>/<id>``.
+
+    For any other folder name, the run is the folder.
 
     >>> _source("gsm8k--org--model/5f3a"), _source("first")
     (EvaluationSource(run='org--model', task='gsm8k', file='5f3a'), EvaluationSource(run='first', task='', file=''))
@@ -122,7 +125,7 @@ def _by_run(chunks: Sequence[Path]) -> dict[Path, list[Path]]:
 
 
 def _learned(values: Mapping[str, Any], update: TraceUpdate) -> dict[str, Any]:
-    """Return what annotations say about a rollout; a rollout that was in no trained batch is marked."""
+    """Return the values that a rollout's annotations add. A rollout that was in no trained batch is marked unused."""
     trains = values["split"] == "train"
     learned: dict[str, Any] = {"unused": "" if update.trained or not trains else NOT_TRAINED}
     if update.step is not None:
@@ -163,7 +166,7 @@ def _episode(data: Mapping[str, Any], where: str, notes: Notes) -> list[Imported
 
 
 def _trace(trace: Mapping[str, Any], episode: Mapping[str, Any], where: str) -> ImportedRow:
-    """Return one agent's trace as a row: its last branch as text, and the tokens of all branches."""
+    """Return one agent's trace as a row, with the text of its last branch and the number of tokens of all branches."""
     nodes = trace.get("nodes") or []
     path = _last_branch(nodes, where)
     first = next((i for i, node in enumerate(path) if node.get("sampled")), len(path))
@@ -202,7 +205,7 @@ def _problem(task: Mapping[str, Any], agent: str) -> str | None:
 
 
 def _last_branch(nodes: Sequence[Mapping[str, Any]], where: str) -> list[Mapping[str, Any]]:
-    """Return the messages from the root to the last message."""
+    """Return the messages of the branch that ends at the last message, from the first message on."""
     path = []
     at: Any = len(nodes) - 1 if nodes else None
     while at is not None:
@@ -216,7 +219,7 @@ def _last_branch(nodes: Sequence[Mapping[str, Any]], where: str) -> list[Mapping
 
 
 def _tokens(nodes: Sequence[Mapping[str, Any]], trace: Mapping[str, Any]) -> int | None:
-    """Count the sampled tokens of all branches, each once: by the masks, or else as the provider billed them."""
+    """Count each sampled token of all branches once, by the masks or, without masks, by the provider's usage."""
     masks = [node.get("mask") for node in nodes if node.get("sampled")]
     if masks and all(masks):
         return sum(sum(mask or ()) for mask in masks)
@@ -226,7 +229,7 @@ def _tokens(nodes: Sequence[Mapping[str, Any]], trace: Mapping[str, Any]) -> int
 
 
 def _observed(path: Sequence[Mapping[str, Any]]) -> int | None:
-    """Count the tokens of a branch after its first sampled token that were not sampled; None if not recorded."""
+    """Count the tokens after a branch's first sampled token that were not sampled; None if masks are not recorded."""
     masks = [node.get("mask") for node in path]
     flags = [bool(sampled) for mask in masks for sampled in mask or ()]
     return flags[flags.index(True) :].count(False) if all(masks) and any(flags) else None

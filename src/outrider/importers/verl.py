@@ -1,8 +1,8 @@
-"""verl's rollouts: ``<trainer.rollout_data_dir>/<step>.jsonl``, and the files in ``trainer.validation_data_dir``.
+"""Reads verl's ``<trainer.rollout_data_dir>/<step>.jsonl``, and the files in ``trainer.validation_data_dir``.
 
-Format of verl 0.9.1, of both its trainers: ``input``, ``output`` (decoded texts without special tokens), ``gts``,
-``score``, ``step``, and all else that the reward function returned, such as ``acc`` and ``pred``. Validation adds
-``reward``. The newer trainer adds ``uid``, ``<prompt>_<rollout>_<output>``.
+The format is that of both trainers of verl 0.9.1: ``input``, ``output`` (decoded texts without special tokens),
+``gts``, ``score``, ``step``, and other values that the reward function returned, such as ``acc`` and ``pred``.
+Validation adds ``reward``. The newer trainer adds ``uid``, whose form is ``<prompt>_<rollout>_<output>``.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def recognises(head: Head) -> bool:
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Yield verl's rollouts, one file per step.
 
-    Success is ``acc`` if it is 0 or 1. If the reward function has no accuracy, reward managers fill ``acc`` with a
-    shaped score, which states no success. Lines with ``reward`` come from validation.
+    Success is ``acc`` if its value is 0 or 1. If the reward function has no accuracy, reward managers fill ``acc`` with
+    a shaped score, which does not state success. Lines with ``reward`` come from validation.
 
-    If an agent's rollout has several outputs, only the last one is read, as in verl's validation.
+    If an agent's rollout has several outputs, only the last output is read, as in verl's validation.
 
-    Without ``uid``, the responses to one prompt in a step form a group. A prompt that occurs twice in a step has twice
-    as many responses as most; they are split into two groups, in the order of the file, and counted (see
-    :func:`_repeated`).
+    Without ``uid``, the responses to one prompt in a step form a group. If a prompt occurs twice in a step, it has
+    twice as many responses as other prompts; its responses are split into two groups, in the order of the file, and
+    counted (see :func:`_repeated`).
     """
     run = OneRun()
     for path in paths:
@@ -66,10 +66,10 @@ def _key(data: Mapping[str, Any]) -> PromptKey:
 def _repeated(path: Path, notes: Notes) -> dict[PromptKey, int]:
     """Return the group size of each prompt without ``uid`` that occurs several times in a step.
 
-    The group size is the most frequent number of responses per prompt in the step (the smaller of two equally frequent
-    ones). A prompt is repeated if its number of responses is a larger multiple of the group size. A group size of 1
-    counts only if more than half of the prompts have one response. Prompts with another, larger number are counted in
-    the notes and not split.
+    The group size is the most frequent number of responses per prompt in the step (the smaller number if two numbers
+    are equally frequent). A prompt is repeated if its number of responses is a larger multiple of the group size. A
+    group size of 1 counts only if more than half of the prompts have one response. If a prompt's number of responses is
+    larger than the group size, but not a multiple, the prompt is counted in the notes and not split.
     """
     # separate notes, which are discarded: rows() reads these lines again and counts what is excluded
     sizes = Counter(_key(data) for data, _ in json_lines(path, Notes()) if not isinstance(data.get("uid"), str))

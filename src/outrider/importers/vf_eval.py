@@ -1,8 +1,9 @@
-"""``results.jsonl`` of verifiers' ``vf-eval`` (0.1 to 0.3.1), and prime-rl's ``step_N/{train,eval}_rollouts.jsonl``.
+"""Reads ``results.jsonl`` of verifiers' ``vf-eval`` (0.1 to 0.3.1) and prime-rl's ``{train,eval}_rollouts.jsonl``.
 
 A line in verifiers 0.1.14 and 0.3.1 has: ``example_id``, ``prompt``, ``completion`` (messages or text), ``answer``,
-``info``, ``reward``, ``metrics`` (each is also a key of the line), ``error``, ``is_truncated``, ``stop_condition``,
-``token_usage``, ``timing``. Before 0.1.9: ``prompt``, ``completion``, ``answer``, ``task``, ``reward``.
+``info``, ``reward``, ``metrics`` (whose names are also keys of the line), ``error``, ``is_truncated``,
+``stop_condition``, ``token_usage``, ``timing``. Before 0.1.9: ``prompt``, ``completion``, ``answer``, ``task``,
+``reward``.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ def is_result(data: Mapping[str, Any]) -> bool:
 def result_row(path: Path, data: Mapping[str, Any], where: str, notes: Notes) -> ImportedRow:
     """Return one rollout of ``vf-eval`` as a row.
 
-    Success is ``reward >= pass_threshold``, with the threshold from ``metadata.json`` next to the file, as in
-    ``vf-eval``'s pass@k; without a threshold there is no outcome. Step and split come from prime-rl's folder and file
-    names, since the records do not have them.
+    A rollout is a success if ``reward >= pass_threshold``, with the threshold from ``metadata.json`` next to the file,
+    as in ``vf-eval``'s pass@k. Without a threshold there is no outcome. Step and split are read from prime-rl's folder
+    and file names, since the records have neither.
     """
     error = data.get("error")
     detail = error.get("error_chain_str") or error.get("error") if isinstance(error, dict) else error

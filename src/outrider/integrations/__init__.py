@@ -1,1 +1,1 @@
-"""Integrations of Outrider into other trainers. Each module imports its trainer on first use, not before."""
+"""Integrations of Outrider into other trainers. Each module imports its trainer only on first use."""

@@ -1,4 +1,4 @@
-"""The credit chain of a TRL trainer: what it reads, which rows succeed, and which TRL options are rejected."""
+"""The credit chain (advantage components) of a TRL trainer: its inputs, its success rule, and rejected TRL options."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from outrider.integrations.trl_config import refuse_other_values
 
 
 class CarriedChain(NamedTuple):
-    """A chain that TRL supports.
+    """A credit chain (sequence of advantage components) that TRL supports.
 
     Attributes:
         links: the components of the chain.
         reads: which of ``logprobs`` and ``entropies`` the components read.
-        verdicts: possible sets of verdict rewards, which determine the rows that succeed.
-        success: the reward of a success in these sets.
-        success_at: minimum reward of a success, regardless of verdicts; None: the verdict rewards decide.
+        verdicts: possible sets of verdict rewards, such as 0 and 1; these rewards determine which rows succeed.
+        success: the reward of a success in ``verdicts``.
+        success_at: minimum reward of a success, instead of ``verdicts``; None: ``verdicts`` determine successes.
     """
 
     links: list[Link]
@@ -40,7 +40,7 @@ class CarriedChain(NamedTuple):
     def of(
         recipe: str | Path | Recipe | None, chain: Sequence[Described] | None, success_at: float | None, args: Any
     ) -> CarriedChain:
-        """Return the chain of a recipe, or the given chain. A recipe's method must match ``args`` (a ``GRPOConfig``).
+        """Return the credit chain of a recipe, or ``chain``. A recipe's method must match ``args`` (a ``GRPOConfig``).
 
         Raises:
             UserError: neither or both of ``recipe`` and ``chain`` are given, or TRL does not support the chain.
@@ -80,10 +80,10 @@ class CarriedChain(NamedTuple):
 
 
 def _reads(links: Sequence[Link]) -> tuple[str, ...]:
-    """Return which of the policy's numbers the chain reads, by running it on a group of successes and failures.
+    """Return which of the policy's numbers the chain reads; to find out, run the chain on successes and failures.
 
     Raises:
-        UserError: the chain needs more than log-probabilities and entropies.
+        UserError: the chain needs other data than log-probabilities and entropies.
     """
     if stage := stage_of(split(links).baseline):
         raise UserError(

@@ -1,4 +1,4 @@
-"""Translates a recipe into arguments of TRL's ``GRPOConfig``, and rejects by name what TRL does not support.
+"""Translates a recipe into arguments of TRL's ``GRPOConfig``, and rejects options that TRL does not support.
 
 docs/use-outside.md documents the behaviour of TRL 1.16.0 on which the translation relies. This module imports neither
 TRL nor PyTorch.
@@ -28,7 +28,7 @@ from outrider.objective import (
 from outrider.options import Options
 
 _LOSS_TYPES = {TokenMean: "dapo", SequenceMean: "grpo", Constant: "dr_grpo"}
-_OFF = {  # options that TRL could add to a recipe, at the values that switch them off
+_OFF = {  # options of TRL that a recipe does not have, with the values that switch these options off
     "top_p": 1.0,
     "top_k": 0,
     "min_p": None,
@@ -49,15 +49,15 @@ def grpo_config(recipe: Recipe) -> dict[str, Any]:
     """Return the arguments of TRL's ``GRPOConfig`` for a recipe's method: ``GRPOConfig(output_dir, **grpo_config(r))``.
 
     The arguments include the allocation (``num_generations``), the sampling distribution and response limit, the policy
-    loss with its denominators, the KL, and the passes over a batch. Other terms that TRL could add are off. With one
-    optimizer step per generation batch the loss equals the recipe's up to rounding.
+    loss with its denominators, the KL, and the passes over a batch. Other terms of TRL's loss are switched off. With
+    one optimizer step per generation batch, TRL's loss equals the recipe's loss up to rounding.
 
-    The sections that are not part of the method are not included, since TRL has its own arguments for them: ``model``,
-    ``policy``, ``task``, ``reward``, ``engine``, ``train``, ``evaluate``, ``seed``, and all of ``learn`` except
-    ``epochs`` and ``minibatches``.
+    The recipe's other sections are not included, since TRL has its own arguments for them: ``model``, ``policy``,
+    ``task``, ``reward``, ``engine``, ``train``, ``evaluate``, ``seed``, and all of ``learn`` except ``epochs`` and
+    ``minibatches``.
 
     Raises:
-        UserError: TRL does not support the recipe; one sentence names the key and what is supported.
+        UserError: TRL does not support the recipe; one sentence names the key and the supported values.
 
     >>> from outrider.config import load_recipe
     >>> found = grpo_config(load_recipe("ppl"))
@@ -134,7 +134,7 @@ def _loss(recipe: Recipe) -> dict[str, Any]:
         raise _refused(recipe, "aggregate", f"constant: {{length: {aggregate.length}}}, which is not sample.max_tokens")
     plain = {"loss_type": _LOSS_TYPES[type(aggregate)], "importance_sampling_level": "token", "delta": None}
     if type(surrogate) is Clip and surrogate.ratio != "sequence_token":
-        # TRL's bound applies to both signs, so a bound below the clip's would clip positive advantages too
+        # TRL's bound applies to both signs, so a bound below the clip's bound would also clip positive advantages
         if surrogate.dual is not None and surrogate.dual < 1 + surrogate.high:
             raise _refused(recipe, "surrogate", f"clip: {{dual: {surrogate.dual}}}, below 1 + high")
         bounds = {"epsilon": surrogate.low, "epsilon_high": surrogate.high, "delta": surrogate.dual}

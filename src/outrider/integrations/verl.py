@@ -1,12 +1,13 @@
-"""Registers credit chains and surrogates as advantage estimators and policy losses of verl.
+"""Registers credit chains as advantage estimators of verl, and surrogates as policy losses of verl.
 
-Verl passes rewards, masks and the ``uid`` of each row's prompt to an estimator: no log-probabilities, no entropies, no
-branches, no step. A chain that needs more is rejected at registration. Verl passes a micro-batch to a loss. So
-surrogates can be registered, but token selections cannot, because they select over a whole optimizer batch. Verl's own
-configuration decides the aggregation, the KL and the entropy bonus.
+A credit chain is a recipe's sequence of advantage components. Verl passes rewards, masks and the ``uid`` of each row's
+prompt to an estimator, but no log-probabilities, entropies, branches or step. A chain that needs such data is rejected
+at registration. Verl passes a micro-batch to a loss. So surrogates can be registered, but token selections cannot,
+because a token selection needs a whole optimizer batch. Verl's own configuration sets the aggregation, the KL and the
+entropy bonus.
 
-The module is written against verl 0.9 and tested at function level against its registries, on a CPU. No training with
-verl was run.
+The module is written for verl 0.9. Its functions are tested with verl's registries on a CPU; no training with verl was
+run.
 """
 
 from __future__ import annotations
@@ -38,28 +39,28 @@ _SURROGATE: TypeAdapter[Surrogate] = TypeAdapter(Annotated[Surrogate, ComponentO
 def register_chain(name: str, chain: Sequence[Described], success_above: float | None = None) -> Callable[..., Any]:
     """Register a credit chain as verl's ``algorithm.adv_estimator=NAME``, and return the estimator.
 
-    A row's reward is the sum of its token-level rewards. A row without trainable tokens counts in no baseline. The
-    returns that verl expects equal the advantages, since no critic learns from them.
+    A row's reward is the sum of its token-level rewards. A row without trainable tokens counts in no baseline. Verl
+    also expects returns; they equal the advantages, since no critic learns from returns here.
 
     Args:
-        chain: components, or their names and options as in a recipe.
+        chain: the advantage components, or their names and options as in a recipe.
         success_above: a row succeeds if its reward exceeds this value; None: rewards are 0 and 1, or -1 and 1.
 
     Raises:
         UserError: the chain is invalid, or needs data that verl does not provide. Later, from the estimator: a batch
             without ``uid``, or rewards that do not determine which rows succeed.
         ModuleNotFoundError: verl is not installed.
-        ValueError: verl has another estimator of this name.
+        ValueError: verl already has another estimator with this name.
     """
     registered: Callable[..., Any] = _core().register_adv_est(name)(estimator(chain, success_above))
     return registered
 
 
 def register_loss(name: str, surrogate: Surrogate | str | Mapping[str, Any]) -> Callable[..., Any]:
-    """Register a surrogate as verl's ``actor.policy_loss.loss_mode=NAME``, and return the loss.
+    """Register a surrogate (policy loss per token) as verl's ``actor.policy_loss.loss_mode=NAME``; return the loss.
 
-    Verl's ``loss_agg_mode`` aggregates the token losses, and verl's rollout correction weights them. For ``clip``
-    with ``ratio: sequence``, and for ``gmpo``, the papers' aggregation is ``seq-mean-token-mean``.
+    Verl's ``loss_agg_mode`` aggregates the token losses, and verl's rollout correction weights the token losses. For
+    ``clip`` with ``ratio: sequence``, and for ``gmpo``, the papers' aggregation is ``seq-mean-token-mean``.
 
     Raises:
         UserError: the surrogate does not exist, or one of its options is invalid.
@@ -72,7 +73,7 @@ def register_loss(name: str, surrogate: Surrogate | str | Mapping[str, Any]) -> 
 def register_defaults() -> list[str]:
     """Register baselines and surrogates with their default options as ``outrider_<name>``; return the names.
 
-    Not supported: surrogates that read the likeliest tokens, which verl does not provide.
+    Surrogates that read the likeliest tokens are not registered, since verl does not provide these tokens.
     """
     surrogates = [name for name, surrogate in SURROGATES.items() if not surrogate().reads_top]
     for baseline in BASELINES:
@@ -83,7 +84,7 @@ def register_defaults() -> list[str]:
 
 
 def estimator(chain: Sequence[Described], success_above: float | None = None) -> Callable[..., Any]:
-    """Return the function behind :func:`register_chain`, which verl calls with keywords."""
+    """Return the advantage estimator that :func:`register_chain` registers; verl calls it with keyword arguments."""
     links = chain_of(chain)
     _refuse_if_verl_has_too_little(links)
 
@@ -97,14 +98,14 @@ def estimator(chain: Sequence[Described], success_above: float | None = None) ->
         success_B = None if success_above is None else rewards_B > success_above
         advantages_BT = advantages_from_arrays(links, index, rewards_B, mask_BT, success=success_B)
         advantages = token_level_rewards.new_tensor(advantages_BT)
-        # verl expects returns too; only a critic would learn from them
+        # verl also expects returns, from which only a critic would learn
         return advantages, advantages.clone()
 
     return outrider_advantages
 
 
 def policy_loss(surrogate: Surrogate | str | Mapping[str, Any]) -> Callable[..., Any]:
-    """Return the function behind :func:`register_loss`, which verl calls with keywords."""
+    """Return the policy loss that :func:`register_loss` registers; verl calls it with keyword arguments."""
     try:
         options = _SURROGATE.validate_python(surrogate)
     except ValidationError as error:
@@ -131,7 +132,7 @@ def policy_loss(surrogate: Surrogate | str | Mapping[str, Any]) -> Callable[...,
         live = response_mask.bool().reshape(-1)
         _, bounded = log_ratio_of(log_prob.reshape(-1), old_log_prob.reshape(-1), live)
         advantages_N = torch.where(live, advantages.reshape(-1), 0)
-        # rows keep verl's padding: padding tokens are not live, so they count nowhere
+        # rows keep verl's padding; padding tokens are not live, so they have no effect
         ratios = TokenRatios(bounded, log_prob.reshape(-1), advantages_N, live, [width] * rows)
         gain, marks = options.gain(ratios)
         losses = -gain.reshape(rows, width)
@@ -150,7 +151,7 @@ def _core() -> Any:
 
 
 def _refuse_if_verl_has_too_little(links: Sequence[Link]) -> None:
-    """Raise UserError if the chain needs more than verl provides, by running it on successes and failures."""
+    """Raise UserError if the chain needs data that verl does not provide; this runs the chain on example rows."""
     if stage := stage_of(split(links).baseline):
         raise UserError(f"this chain compares with the rollouts of a stage {stage!r}, which verl does not draw")
     members = worked_group().members

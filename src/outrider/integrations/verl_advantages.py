@@ -1,11 +1,11 @@
 """Passes the advantages of a step from the rollout manager to verl's trainer. Experimental.
 
-Verl's trainer passes rewards, masks and the ``uid`` of each row to an estimator, and nothing else. So every row gets
-its own ``uid``, and the advantages are stored by ``uid``. Manager and trainer are objects of one process in verl's V1
-(its task runner makes both), so no second channel is needed.
+Verl's trainer passes only rewards, masks and the ``uid`` of each row to an estimator. So every row gets its own
+``uid``, and the advantages are stored by ``uid``. In verl's V1 trainer, manager and trainer are objects of one process
+(the task runner creates both), so no communication between processes is needed.
 
-The estimator checks every row: a missing, duplicate or unknown row ends the run, and so does a different length or
-reward.
+The estimator checks every row. A missing, duplicate or unknown row ends the run, and so does a row with a different
+length or reward.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from outrider.record.row import WeightedRow
 if TYPE_CHECKING:
     from torch import Tensor
 
-_PADDING = "pad"  # prefix of the uid of a row that verl adds to fill up a batch; such a row is not trained on
+_PADDING = "pad"  # prefix of the uid of a row that verl adds to fill a batch; such a row is not trained on
 
 
 class AdvantageRow(NamedTuple):
-    """The advantages of a row for the trainer, and the values that the trainer's row must have.
+    """The advantages of a row for verl's trainer, and the reward and length that the trainer's row must have.
 
     Attributes:
-        reward: 0 for an unscorable row, since verl takes means.
+        reward: the row's reward; 0 if the verifier failed, since verl computes means over all rewards.
     """
 
     advantages_N: Floats
@@ -54,10 +54,10 @@ class RecipeAdvantages:
     def estimator(
         self, token_level_rewards: Tensor, response_mask: Tensor, index: Any = None, **unused: Any
     ) -> tuple[Tensor, Tensor]:
-        """Verl's ``algorithm.adv_estimator``: return the advantages of the rows, and again as verl's returns.
+        """Return the advantages of the rows twice: as advantages and as returns. This is verl's advantage estimator.
 
         Raises:
-            UserError: the rows are not exactly the rows of the step, each once.
+            UserError: the rows differ from the rows of the step, or a row occurs twice.
         """
         uids = [str(uid) for uid in ([] if index is None else index)]
         self._refuse_other_rows([uid for uid in uids if not uid.startswith(_PADDING)])
@@ -89,14 +89,14 @@ class RecipeAdvantages:
 
 
 def reward_of(row: WeightedRow) -> float:
-    """Return the reward of a row for verl; 0 if unscorable."""
+    """Return the reward of a row for verl; 0 if the verifier failed."""
     return 0.0 if np.isnan(row.reward) else row.reward
 
 
 def advantages_for(
     rows: Sequence[WeightedRow], objective: ObjectiveOptions, denominators: Denominators, max_tokens: int
 ) -> list[Floats]:
-    """Return the advantages of each row's trainable tokens for verl, times the loss weights if verl only sums."""
+    """Return the advantages of each row's trainable tokens; multiplied by the loss weights if verl only sums losses."""
     advantages = [row.advantages_N[row.trainable_N] for row in rows]
     if not denominators.weighted:
         return advantages

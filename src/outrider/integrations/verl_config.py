@@ -1,8 +1,8 @@
-"""Translates a recipe into a configuration of verl's V1 trainer, and rejects what verl does not support. Experimental.
+"""Translates a recipe into a configuration of verl's V1 trainer, and rejects unsupported recipes. Experimental.
 
-The method's keys determine the training: the rollout manager (:mod:`outrider.integrations.verl_manager`) rejects a run
-in which one of these keys has another value. The other keys set the length of the run and its devices, and may be
-changed.
+Some keys, the method's keys, determine the training: the rollout manager (:mod:`outrider.integrations.verl_manager`)
+rejects a run in which one of these keys has another value. The other keys set the length of the run and its devices,
+and may be changed.
 
 docs/verl.md documents the behaviour of verl 0.9.1 on which these keys rely.
 """
@@ -45,7 +45,7 @@ def verl_settings(recipe: Recipe) -> VerlSettings:
     """Return the configuration with which verl trains a recipe.
 
     Raises:
-        UserError: verl does not support the recipe; one sentence names the key and what is supported.
+        UserError: verl does not support the recipe; one sentence names the key and the supported values.
     """
     _refuse_uncarried(recipe)
     method = _trainer(recipe) | _data(recipe) | _rollouts(recipe) | _loss(recipe) | _optimizer(recipe)
@@ -53,7 +53,7 @@ def verl_settings(recipe: Recipe) -> VerlSettings:
 
 
 def recipe_text(recipe: Recipe) -> str:
-    """Return the whole recipe as JSON, escaped so that OmegaConf interpolates nothing."""
+    """Return the whole recipe as JSON, escaped so that OmegaConf does not interpolate any value."""
     return json.dumps(recipe.resolved()).replace("${", "\\u0024{")
 
 
@@ -61,7 +61,7 @@ def recipe_of(text: str) -> Recipe:
     """Parse the recipe from the text of :func:`recipe_text`.
 
     Raises:
-        UserError: the text is not a recipe, or is a recipe of another version of Outrider.
+        UserError: the text is not a recipe, or was written by another version of Outrider.
     """
     try:
         return Recipe.model_validate(json.loads(text))
@@ -165,7 +165,7 @@ def _rollouts(recipe: Recipe) -> dict[str, Any]:
 
 
 def _correction(correction: Correction | None) -> dict[str, Any]:
-    """Return verl's rollout correction: the source of old log-probabilities, and the weights for the mismatch."""
+    """Return verl's rollout-correction options: the source of old log-probabilities, and the importance weights."""
     level, threshold = None, 2.0  # verl's default, unused without a level
     if isinstance(correction, Truncate):
         level, threshold = correction.level, correction.cap
@@ -220,7 +220,7 @@ def _optimizer(recipe: Recipe) -> dict[str, Any]:
         f"{_ACTOR}.optim.betas": list(learn.betas),
         f"{_ACTOR}.optim.weight_decay": learn.weight_decay,
         f"{_ACTOR}.optim.clip_grad": learn.clip_norm,
-        # verl's constant schedule begins at a learning rate of 0; a cosine of 0 cycles is constant from lr / n on
+        # verl's constant schedule starts at a learning rate of 0; a cosine with 0 cycles is constant, from lr / n on
         f"{_ACTOR}.optim.lr_scheduler_type": "cosine",
         f"{_ACTOR}.optim.num_cycles": 0.0,
         f"{_ACTOR}.optim.zero_indexed_step": False,
@@ -257,7 +257,7 @@ def _running(recipe: Recipe) -> dict[str, Any]:
 
 
 def _room(recipe: Recipe) -> float:
-    """Return the tokens that the model's context leaves for a prompt; infinite if the context length is unknown."""
+    """Return the maximum prompt length in tokens, by the model's context; infinite if the context length is unknown."""
     return float((local_config(recipe.model) or {}).get("max_position_embeddings", math.inf)) - recipe.sample.max_tokens
 
 

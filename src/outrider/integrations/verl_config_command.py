@@ -1,4 +1,4 @@
-"""Writes the file of ``outrider verl-config``: a primary Hydra configuration on top of verl's own."""
+"""Writes the file of ``outrider verl-config``: a primary Hydra configuration that extends verl's configuration."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _HEAD = """\
 
 
 def verl_config_command(name: str, overrides: Sequence[str], setting: str | None, out: Path | None) -> int:
-    """Run ``outrider verl-config``: print the file, or write it if ``out`` does not exist yet.
+    """Run ``outrider verl-config``: print the configuration file, or write it to ``out``, which must not exist.
 
     Raises:
-        UserError: the recipe does not exist, verl does not support it, or the file exists.
+        UserError: the recipe does not exist, verl does not support the recipe, or the file ``out`` exists.
     """
     text = verl_yaml(load_for_verl(name, overrides, setting))
     if out is None:
@@ -35,10 +35,10 @@ def verl_config_command(name: str, overrides: Sequence[str], setting: str | None
 
 
 def load_for_verl(name: str, overrides: Sequence[str], setting: str | None) -> Recipe:
-    """Load a recipe for verl. Sampler and learner are different engines, so the off-policy correction is on by default.
+    """Load a recipe for verl, with the off-policy correction on by default, since verl samples with another engine.
 
     Raises:
-        UserError: the recipe does not exist, or an override sets the engine, although verl is the engine.
+        UserError: the recipe does not exist, or an override sets a key of ``engine``, although verl is the engine.
     """
     for override in overrides:
         if override.split("=")[0].split(".")[0] == "engine":
@@ -49,7 +49,7 @@ def load_for_verl(name: str, overrides: Sequence[str], setting: str | None) -> R
 
 
 def verl_yaml(recipe: Recipe) -> str:
-    """Return the text of the file.
+    """Return the text of verl's configuration file for a recipe.
 
     Raises:
         UserError: verl does not support the recipe.

@@ -1,4 +1,4 @@
-"""The data set for verl: placeholders, for which the manager substitutes the recipe's own problems. Experimental."""
+"""The data set for verl: placeholders, which the manager replaces by the recipe's own problems. Experimental."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from outrider.tasks.heldout import heldout_problems
 
 
 class TaskProblems(Dataset[dict[str, Any]]):
-    """Verl's ``data.custom_cls``. Verl reads the data set in batches, and counts steps and validations by batch.
+    """The class for verl's ``data.custom_cls``. Verl reads the data set in batches, and counts batches as steps.
 
-    A training item is a placeholder in a step: the plan decides its problem, since stages may skip and refill. A
-    validation item is the held-out problem of the same index.
+    A training item is a placeholder: the recipe's stages choose its problem later, since a stage may skip or add
+    problems. A validation item is the held-out problem with the same index.
 
     Args:
         data_files: ``train`` or ``heldout``.

@@ -1,13 +1,14 @@
 r"""Chooses verl's loss aggregation so that the loss has the denominators of a recipe.
 
-Verl adds its KL and its entropy to the policy term with one aggregation over all rows, and divides by its own numbers.
-Without these two terms the loss is homogeneous in the advantages: scaling a row's advantages by a positive number
-scales its loss. The weights :math:`w` of :mod:`outrider.objective.weights` hold streams and denominators of the whole
-optimizer batch. So the advantages are multiplied by these weights, and verl sums (``token-sum``):
+Verl aggregates the policy term, its KL and its entropy in the same way over all rows, and divides by verl's own
+denominators. Without KL and entropy, the loss is homogeneous in the advantages: scaling a row's advantages by a
+positive number scales the row's loss. The weights :math:`w` of :mod:`outrider.objective.weights` contain the stream
+weights and denominators of the whole optimizer batch. So the advantages are multiplied by these weights, and verl sums
+the token losses (``token-sum``):
 
 .. math:: \sum_t -g_t(w_t A_t) = \sum_t -w_t\, g_t(A_t)
 
-With a KL or an entropy bonus, verl's own aggregation must match the recipe's; otherwise the recipe is rejected.
+With a KL or an entropy bonus, verl's aggregation must match the recipe's aggregation; otherwise the recipe is rejected.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Denominators(NamedTuple):
         mode: verl's ``loss_agg_mode``.
         length: verl's ``loss_scale_factor``.
         weighted: whether the advantages are multiplied by the weights of the loss.
-        full: whether every step must have the same number of rows, since verl divides by that number.
+        full: whether every step must have the same number of rows, since verl divides by a fixed number of rows.
     """
 
     mode: str
@@ -52,7 +53,7 @@ def most_rows(recipe: Recipe) -> int:
 
 
 def denominators_of(recipe: Recipe) -> Denominators:
-    """Return the denominators with which verl's loss equals the recipe's.
+    """Return the denominators with which verl's loss equals the recipe's loss.
 
     Raises:
         UserError: the recipe has a KL or an entropy bonus, for which verl would use another denominator.
@@ -71,7 +72,7 @@ def denominators_of(recipe: Recipe) -> Denominators:
 
 
 def _own(recipe: Recipe) -> Denominators | None:
-    """Return verl's own denominators if they equal the recipe's in every step; else None."""
+    """Return verl's own denominators if they equal the recipe's denominators in every step, otherwise None."""
     aggregate, bounds = recipe.objective.aggregate, bounds_after(recipe.explore, recipe.train.problems)
     if list(recipe.objective.streams.values()) != [1.0] or aggregate.denominator != "all":
         return None

@@ -1,6 +1,6 @@
 """The rollout manager for verl's V1 trainer: a recipe's ``explore`` plans every step. Experimental.
 
-No training with verl was run; docs/verl.md says which parts were run.
+No training with verl was run; docs/verl.md lists the parts that were run.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ _STATE = "outrider.json"
 
 
 class ExploreManager:
-    """Verl's ``actor_rollout_ref.rollout.agent.agent_loop_manager_class``.
+    """The class for verl's ``actor_rollout_ref.rollout.agent.agent_loop_manager_class``.
 
-    Verl passes a batch of prompts and waits for their rows. This manager uses only the step number of a training batch.
-    The problems come from the recipe's task. The recipe's stages then plan, sample and verify, and plan again.
+    Verl passes a batch of prompts and waits for rows of these prompts. The manager uses only the step number of a
+    training batch, and takes the problems from the recipe's task. For each of the recipe's stages in turn, the manager
+    plans requests, samples rollouts and verifies them.
 
     Args:
         config: verl's whole configuration, as written by ``outrider verl-config``.
-        client: verl's servers.
+        client: client of verl's inference servers.
     """
 
     def __init__(self, config: Any, client: Client) -> None:
@@ -56,7 +57,7 @@ class ExploreManager:
     def create(
         cls, config: Any, llm_client: Client, teacher_client: Any = None, reward_loop_worker_handles: Any = None
     ) -> ExploreManager:
-        """Verl's constructor. It also registers the estimator in the process of verl's trainer.
+        """Create the manager for verl, and register the advantage estimator in the process of verl's trainer.
 
         Raises:
             UserError: the configuration does not match the recipe, or verl has another version.
@@ -75,7 +76,7 @@ class ExploreManager:
         """Sample and verify the rollouts for a batch of verl, and put their rows into the TransferQueue.
 
         Raises:
-            UserError: see :meth:`StepMaker.make`; or the batch is not the next one.
+            UserError: see :meth:`StepMaker.make`; or the batch does not belong to the next step.
         """
         uids, step = [str(uid) for uid in prompts["uid"]], int(prompts["global_steps"])
         validating = bool(prompts["validate"]) if "validate" in prompts else False
@@ -85,7 +86,7 @@ class ExploreManager:
             self._train(uids, step)
 
     def save(self, folder: Path) -> None:
-        """Save the state that the next step depends on, except the weights."""
+        """Save the state on which the next step depends, except the weights."""
         state = {"step": self._done, "recipe": self.recipe.fingerprint(), "state": self.step.state_dict()}
         self.records.sync()
         write_atomically(folder / _STATE, json.dumps(state).encode())
@@ -141,7 +142,7 @@ class ExploreManager:
 
 
 class SaveExplorer:
-    """Verl's ``trainer.checkpoint_callback_class``: adds the state of exploration to each checkpoint."""
+    """The class for verl's ``trainer.checkpoint_callback_class``; it adds the exploration state to each checkpoint."""
 
     def __init__(self, config: Any = None) -> None:
         self.config = config
@@ -152,7 +153,7 @@ class SaveExplorer:
 
 
 def _refuse_other_method(config: Any, recipe: Recipe) -> None:
-    """Raise UserError if verl's configuration differs from that of ``outrider verl-config`` in a key of the method."""
+    """Raise UserError if a key of verl's configuration that determines the method differs from ``verl_settings``."""
     from omegaconf import OmegaConf
 
     for key, expected in verl_settings(recipe).method.items():

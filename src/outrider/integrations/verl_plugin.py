@@ -1,9 +1,10 @@
 """The plug-in for verl, which registers Outrider's defaults with ``VERL_USE_EXTERNAL_MODULES``.
 
 ``VERL_USE_EXTERNAL_MODULES=outrider.integrations.verl_plugin`` loads the plug-in. The plug-in also registers a recipe's
-surrogate if ``outrider verl-config`` has named one. With Outrider installed next to verl, verl finds the plug-in.
+surrogate if the configuration of ``outrider verl-config`` names a surrogate. If Outrider is installed next to verl,
+verl finds the plug-in.
 
-Without verl, the import does nothing.
+If verl is not installed, importing this module has no effect.
 """
 
 import json

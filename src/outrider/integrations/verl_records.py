@@ -22,7 +22,7 @@ class Records:
         self._folder: RunFolder | None = None
 
     def begin(self, step: int) -> None:
-        """Continue after ``step``, 0 for a new run. Later records of an interrupted run are moved aside.
+        """Continue after ``step``, which is 0 for a new run. An interrupted run's later records are moved aside.
 
         Raises:
             UserError: there is no run to continue, or the run has another recipe.

@@ -1,7 +1,8 @@
 """Rows of a step in the format of verl's TransferQueue. Experimental.
 
-Each row is its own session with the key ``{uid of a prompt}_{session}_0``. The prompt is one of the batch that verl
-waits for, regardless of the row's problem. In the queue, a row's prompt is the row's own prompt and prefix.
+Each row is a separate session with the key ``{uid of a prompt}_{session}_0``. The ``uid`` belongs to any prompt of the
+batch that verl waits for, regardless of the row's problem. In the queue, a row's prompt is the row's own prompt and
+prefix.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class QueuedRow(NamedTuple):
 
 
 def session_keys(uids: Sequence[str], groups: Sequence[str]) -> list[str]:
-    """Return a key for each row: a group's rows are sessions of one prompt, and groups are assigned to prompts in turn.
+    """Return a key for each row. A group's rows are sessions of one prompt; groups are assigned to prompts in turn.
 
     >>> session_keys(["u", "v"], ["a", "a", "b", "c", "b"])
     ['u_0_0', 'u_1_0', 'v_0_0', 'u_2_0', 'v_1_0']
@@ -87,7 +88,7 @@ def queued(row: WeightedRow, key: str, uid: str, step: int, version: int, also: 
 
 
 def put_rows(rows: Sequence[QueuedRow], uids: Sequence[str], partition: str) -> None:
-    """Write the rows, and then mark their prompts as finished, so that no reader sees half a step."""
+    """Write the rows, and then mark their prompts as finished, so that no reader sees an incomplete step."""
     import transfer_queue as tq
     from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 

@@ -28,10 +28,11 @@ class Client(Protocol):
 
 
 class VerlSampler:
-    """Samples every rollout with its own request; the prompt of a branch ends with the prefix of the branch.
+    """Samples every rollout with a separate request; the prompt of a branch ends with the prefix of the branch.
 
-    Verl syncs the weights and returns the weight version of every answer. A version other than the step's ends the
-    run. Verl limits the requests in flight. A request that verl has lost is not retried: nothing is sampled twice.
+    Verl syncs the weights and returns the weight version of every answer. If this version differs from the step's
+    version, the run ends. Verl limits the number of concurrent requests. A request that verl has lost is not retried,
+    so no rollout is sampled twice.
 
     Attributes:
         version: the weight version that must sample the rollouts.
@@ -50,10 +51,10 @@ class VerlSampler:
         limits.context = self.context = min(limits.context, context)
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
-        """Sample ``sum(n)`` rollouts, in order.
+        """Sample ``n`` rollouts for each request, in order.
 
         Raises:
-            UserError: a context leaves no room for a response, or the weights had another version.
+            UserError: a context leaves no room for a response, or other weights than the step's sampled a rollout.
             EngineLostError: the answer to a request is missing or incomplete.
         """
         jobs = self._requests.jobs(requests)
@@ -65,7 +66,7 @@ class VerlSampler:
         """Do nothing: the sampler holds no resources."""
 
     def take(self, version: int, export: Any) -> dict[str, int]:
-        """Not supported: verl syncs the weights itself."""
+        """Weight syncs by the sampler are not supported, since verl itself syncs the weights."""
         raise NotImplementedError("verl synchronises its servers itself")
 
     async def _answers(self, jobs: Sequence[Job]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Makes one step of a recipe for verl with any sampler: explores, verifies and assigns credit. Experimental."""
+"""Makes one step of a recipe for verl with any sampler: explores, verifies and estimates advantages. Experimental."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from outrider.train.metrics import step_metrics
 
 
 class MadeStep(NamedTuple):
-    """The rows of a step in group order, and the groups for the records.
+    """The rows of a step, ordered by group, and the groups that are recorded.
 
     Attributes:
         uids: the ``uid`` of each row.
-        metrics: the stages' metrics, and the metrics that every step has.
+        metrics: the metrics of the recipe's stages, and the metrics of every step.
     """
 
     rows: list[WeightedRow]
@@ -39,11 +39,11 @@ class MadeStep(NamedTuple):
 
 
 class StepMaker:
-    """The recipe's explorer, verifier and credit on top of one sampler.
+    """The recipe's explorer, verifier and advantage estimation, which use one sampler.
 
     Attributes:
         advantages: the advantages for verl's trainer.
-        tokens: the tokens generated so far for training, without validation.
+        tokens: the number of tokens generated so far for training, without validation.
     """
 
     def __init__(self, recipe: Recipe, policy: Policy, sampler: VerlSampler) -> None:
@@ -58,11 +58,11 @@ class StepMaker:
         self._all_rows = PolicyLoss(recipe.objective, recipe.sample.max_tokens).needs.all_rows
 
     def make(self, step: int) -> MadeStep:
-        """Explore, verify, assign credit, and store the advantages for verl's trainer.
+        """Explore, verify, estimate advantages, and store the advantages for verl's trainer.
 
         Raises:
-            UserError: the step has no rows, more rows than verl's one optimizer batch, or fewer if verl divides by
-                their number; or rows have another temperature than verl's.
+            UserError: the step has no rows; it has more rows than verl's one optimizer batch, or fewer rows although
+                verl divides by a fixed number; or the rows' sampling temperature differs from verl's temperature.
         """
         recipe = self.recipe
         self.sampler.version = step - 1

@@ -1,8 +1,9 @@
 """One attention function for all Hugging Face models, controlled by a *plan* passed to the forward call.
 
-The learner packs sequences and the sampler has its own KV cache. Each replaces only a model's attention, so each is a
-plan: an object with one method, passed as ``model(..., plan=plan)`` and forwarded by transformers to the registered
-function. Modules, LoRA adapters, gradient checkpointing and sharding remain those of the model.
+The learner packs sequences, and the sampler has its own KV cache. Learner and sampler replace only a model's attention,
+so each of the two passes a plan: an object with one method, passed as ``model(..., plan=plan)``. transformers forwards
+the plan to the registered attention function. Modules, LoRA adapters, gradient checkpointing and sharding of the model
+are unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ NAME = "outrider"
 
 
 class AttentionPlan(Protocol):
-    """Attention of one forward pass: maps ``q [B, H, Q, D]``, ``k`` and ``v [B, KV, Q, D]`` to ``[B, Q, H, D]``."""
+    """Attention of one forward pass, from ``q [B, H, Q, D]`` and ``k``, ``v [B, KV, Q, D]`` to ``[B, Q, H, D]``."""
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor: ...
 
@@ -55,7 +56,7 @@ def use_plans(model: PreTrainedModel) -> None:
 
 
 def use_own(model: PreTrainedModel) -> None:
-    """Undo :func:`use_plans`: restore transformers' default attention; no effect if it was not replaced."""
+    """Undo :func:`use_plans`: restore transformers' default attention. No effect if attention was not replaced."""
     if model.config._attn_implementation == NAME:
         model.set_attn_implementation("sdpa" if model._supports_sdpa else "eager")
 
@@ -99,8 +100,8 @@ AttentionInterface.register(NAME, _attend)
 
 
 class Packed:
-    """Causal attention over packed sequences, ``[1, H, T, D]``. Only within this class are sequences padded and shared
-    contexts repeated."""
+    """Causal attention over packed sequences, ``[1, H, T, D]``. This class pads the sequences and repeats shared
+    contexts; the rest of the model computes on the packed tokens."""
 
     def __init__(self, packing: Packing, device: torch.device) -> None:
         lengths = np.array(packing.lengths)

@@ -19,7 +19,7 @@ from outrider.errors import UserError, nearest
 from outrider.model.options import PolicyOptions
 from outrider.record import Problem
 
-_ANSWER = "OUTRIDER-ANSWER"  # placeholder for a turn of the policy, to find the template's text after it
+_ANSWER = "OUTRIDER-ANSWER"  # placeholder for a turn of the policy, to find the template's text after the turn
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 _GIVEN = ("messages", "raise_exception", "strftime_now")  # variables that transformers passes to every template
@@ -61,11 +61,11 @@ def refuse_unread(tokenizer: PreTrainedTokenizerBase, arguments: Arguments) -> N
 def observation_text(tokenizer: PreTrainedTokenizerBase, text: str, last: str, arguments: Arguments = _NONE) -> str:
     """Return the chat template's text between two turns of the policy, with ``text`` as a user message.
 
-    Only the new part is used: a template may render earlier turns differently (Qwen3's drops thinking), but sampled
-    tokens never change.
+    Only the text after the last turn is used. A template may render earlier turns differently (Qwen3's template drops
+    their thinking), but sampled tokens never change.
 
     Args:
-        last: text of the turn's last token, which the template may also write as the end of the turn.
+        last: text of the last token of the policy's turn, which the template may also write as the end of the turn.
 
     Raises:
         UserError: the template does not show the policy's turns.
@@ -94,7 +94,7 @@ def prompt_end(tokenizer: PreTrainedTokenizerBase, options: PolicyOptions) -> st
 def refuse_other_calls(
     tokenizer: PreTrainedTokenizerBase, tools: list[dict[str, Any]], arguments: Arguments = _NONE
 ) -> None:
-    """Raise UserError if a chat template does not show tools, or writes calls and answers in another format than
+    """Raise UserError if a chat template does not show tools, or if its format of tool calls and answers is not that of
     :mod:`outrider.environments.tool_calls`, which reads the calls and writes the answers."""
 
     def written(*messages: dict[str, Any], shown: bool = False) -> str:
@@ -124,11 +124,12 @@ def refuse_other_calls(
 def chat_of(problem: Problem, options: PolicyOptions) -> list[dict[str, Any]] | None:
     """Return the messages of a problem, the last one from the user; None without ``options.chat``.
 
-    A problem's messages do not change. A text becomes a user message without its surrounding white space: white space
-    separates prompt and response in a plain prompt, but a template has its own separators.
+    If the prompt is a list of messages, the messages are unchanged. If the prompt is a text, it becomes a user message
+    without surrounding white space: a plain prompt ends with white space as a separator, but a template has its own
+    separators.
 
     Raises:
-        UserError: the prompt is messages, but ``options.chat`` is off, or there is a second system message.
+        UserError: the prompt is a list of messages, but ``options.chat`` is off, or there is a second system message.
     """
     before = problem.messages_before
     if not options.chat:

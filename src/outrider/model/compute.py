@@ -1,4 +1,4 @@
-"""The compute paths of a policy: fused and packed are Outrider's, plain is the model's own. Imports no torch."""
+"""A policy's compute paths: Outrider's fused and packed paths, and the model's own plain path. Imports no torch."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ class ComputePath(NamedTuple):
     Attributes:
         name: fused, packed or plain.
         left_pads: on the plain path, whether contexts of different lengths are decoded together, left-padded as in
-            ``generate``. If False, only contexts of equal length are, without a mask, for models that ignore masks.
-        keeps: whether the sampler reuses its KV cache between turns; False prefills every turn.
-        compiled: whether the head of the fused and the packed path is compiled (``learn.compile``).
+            ``generate``. If False, only contexts of equal length are decoded together, without a mask, because some
+            models ignore masks.
+        keeps: whether the sampler reuses its KV cache between turns; if False, every turn is prefilled in full.
+        compiled: whether the LM head of the fused and the packed path is compiled (``learn.compile``).
     """
 
     name: PathName

@@ -50,5 +50,5 @@ def attention_on(device: torch.device, dtype: torch.dtype) -> Literal["flash_att
 
 
 def products_in(dtype: torch.dtype, device: torch.device) -> AbstractContextManager[None]:
-    """Context manager with matmuls in ``dtype``, whatever the weights' dtype; no effect for float32."""
+    """Context manager in which matmuls use ``dtype``, for weights of any dtype; no effect for float32."""
     return torch.autocast(device.type, dtype, enabled=dtype is not torch.float32)

@@ -1,4 +1,4 @@
-"""Log-probabilities and entropies of own tokens, from one forward pass over several sequences."""
+"""Log-probabilities and entropies of a row's own tokens (those after its context), from one pass over several rows."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from outrider.model.packing import Packable, pack
 from outrider.record import Ids
 
 MOST_LOGITS = 1 << 28
-"""Maximum logits in one part of a plain forward pass: 1 GB in float32, with a few copies in the backward pass."""
+"""Maximum number of logits in one part of a plain forward pass: 1 GB in float32, plus copies in the backward pass."""
 
 
 class Continuation(NamedTuple):
-    """Own tokens after a context, without other data."""
+    """A context and the own tokens that follow, without other data."""
 
     context_ids: Ids
     token_ids: Ids
@@ -48,7 +48,7 @@ def own_statistics(
     Args:
         path: compute path of the policy.
         dtype: dtype of matmuls.
-        top: number of likeliest tokens per position to return.
+        top: number of likeliest tokens per position whose log-probabilities are returned.
     """
     device = next(model.parameters()).device
     if path.name == "plain":
@@ -67,7 +67,7 @@ def _plain_statistics(
     model: PreTrainedModel, rows: Sequence[Packable], temperature: float, top: int
 ) -> TokenStatistics:
     """Return statistics from the model's own forward pass and head. Rows are split into parts of at most
-    ``MOST_LOGITS`` logits, or one row; with several parts, the backward pass recomputes each part."""
+    ``MOST_LOGITS`` logits, but at least one row. With several parts, the backward pass recomputes each part."""
 
     def statistics(part: Sequence[Packable]) -> TokenStatistics:
         return logit_statistics(*_own_logits(model, part), temperature, top)
@@ -85,8 +85,9 @@ def _plain_statistics(
 
 
 def _own_logits(model: PreTrainedModel, rows: Sequence[Packable]) -> tuple[Tensor, Tensor]:
-    """Return the logits that predict own tokens, ``[N, V]``, and the own tokens, ``[N]``, from the model's own forward
-    pass. Rows are padded on the right.
+    """Return the logits that predict the rows' own tokens, ``[N, V]``, and the own tokens, ``[N]``.
+
+    The logits are from the model's own forward pass, with rows padded on the right.
     """
     device = next(model.parameters()).device
     width = max(row.length for row in rows)

@@ -35,9 +35,9 @@ def is_gguf(name: str) -> bool:
 
 
 def gguf_file(name: str) -> Path:
-    """Return the GGUF file for a name: the path itself, or the only GGUF file of an installed distribution.
+    """Return the GGUF file for a name: the path itself, or the only GGUF file of an installed Python distribution.
 
-    The distribution is not imported.
+    The distribution's modules are not imported.
 
     Raises:
         UserError: the file or distribution does not exist, or the distribution has no GGUF file or several.
@@ -67,7 +67,7 @@ def _models_of(distribution: metadata.Distribution) -> list[Path]:
 def folder_of_gguf(name: str) -> str:
     """Return the Hugging Face folder of a GGUF model, converted at first use and cached by the file's content.
 
-    Weights are float32, as the package gguf dequantises them. The cache is ``$OUTRIDER_CACHE``, else
+    The package gguf dequantises the weights to float32. The cache is ``$OUTRIDER_CACHE``, else
     ``outrider`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. If several processes need the folder, one converts the file and
     the others wait.
 

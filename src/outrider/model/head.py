@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 
 CHUNK = 8 * 1024 * 1024
-"""Maximum number of logits in memory (32 MB in float32) for any vocabulary; ``GPU_CHUNKS`` times as many on a GPU."""
+"""Maximum number of logits in memory (32 MB in float32), for any vocabulary size. A GPU has ``GPU_CHUNKS`` times this
+limit."""
 
 GPU_CHUNKS = 8
-"""Factor on the chunk size on a GPU. Each chunk reads the head's weights and accumulates their gradient, both larger
-than the chunk's logits. With a factor of 1 this took more than a third of an optimizer step of Qwen2.5 0.5B on an H100
-(``docs/log.md``, 2026-11-26)."""
+"""Factor on the chunk size on a GPU. Each chunk reads the head's weights and accumulates the weights' gradient; both
+are larger than the chunk's logits. With a factor of 1, these reads and additions took more than a third of an optimizer
+step of Qwen2.5 0.5B on an H100 (``docs/log.md``, 2026-11-26)."""
 
 
 def most_logits(device: torch.device) -> int:
@@ -35,7 +36,7 @@ class TokenStatistics(NamedTuple):
     Attributes:
         logprobs_T: log-probability of the token.
         entropies_T: entropy of the distribution.
-        top_TK: log-probabilities of the K likeliest tokens, in descending order, or of all if there are fewer.
+        top_TK: log-probabilities of the K likeliest tokens, in descending order; of all tokens if there are fewer.
     """
 
     logprobs_T: Tensor
@@ -54,9 +55,9 @@ def token_statistics(
     r"""Return the log-probability of each target, the entropy of its distribution, and the ``top`` likeliest tokens.
 
     With :math:`z = (W h + b) / \tau` in at least float32: :math:`\log p_y = z_y - \log\sum_v e^{z_v}` and
-    :math:`H = \log\sum_v e^{z_v} - \sum_v p_v z_v`. All are differentiable in hidden states, weight and bias. For zero
-    tokens the tensors are empty. Matmuls are in the dtype of the hidden states; the gradients of weight and bias are
-    summed, and returned, in at least float32.
+    :math:`H = \log\sum_v e^{z_v} - \sum_v p_v z_v`. All results are differentiable in hidden states, weight and bias.
+    For zero tokens the tensors are empty. Matmuls use the dtype of the hidden states; the gradients of weight and bias
+    are summed, and returned, in at least float32.
 
     >>> h, w = torch.randn(3, 4), torch.randn(7, 4)
     >>> lp, _, _ = token_statistics(h, w, None, torch.tensor([0, 6, 2]))
@@ -69,7 +70,7 @@ def token_statistics(
 
 
 def logit_statistics(logits_NV: Tensor, targets_N: Tensor, temperature: float = 1.0, top: int = 0) -> TokenStatistics:
-    """Return the same as :func:`token_statistics`, from the model's own logits (which it may scale or cap).
+    """Return the statistics of :func:`token_statistics` from the model's own logits, which may be scaled or capped.
 
     >>> logps, entropies, top = logit_statistics(torch.zeros(1, 4), torch.tensor([2]), top=2)
     >>> round(float(logps.exp()), 6), round(float(entropies.exp()), 6), top.exp().tolist()
@@ -148,8 +149,8 @@ class _TokenStatistics(torch.autograd.Function):
 
 
 def add_product(total_VH: Tensor, grad_tV: Tensor, hidden_tH: Tensor) -> None:
-    """Add ``grad.T @ hidden`` by parts of the vocabulary, since the full product needs as much memory as the
-    gradient."""
+    """Add ``grad.T @ hidden`` to ``total``, one part of the vocabulary at a time, since the full product would need as
+    much memory as the gradient."""
     size = max(1, most_logits(hidden_tH.device) // hidden_tH.shape[1])
     for start in range(0, len(total_VH), size):
         part = slice(start, start + size)

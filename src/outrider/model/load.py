@@ -1,4 +1,4 @@
-"""Loads and saves policies; a model is named by a shipped base, a folder, or a hub name."""
+"""Loads and saves policies; a model's name is a shipped base, a folder, or a name on the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -136,8 +136,7 @@ class Policy(NamedTuple):
 
 
 def lost_characters(tokenizer: PreTrainedTokenizerBase, text: str) -> list[str]:
-    """Return the letters, digits, punctuation and symbols of a text that its tokens lack, as with tokenizers of few
-    characters.
+    """Return the letters, digits, punctuation and symbols of a text for which the tokenizer has no token.
 
     Marks, spaces and control characters are ignored, since normalisation may remove them. Without token offsets the
     result is empty.
@@ -153,13 +152,13 @@ def lost_characters(tokenizer: PreTrainedTokenizerBase, text: str) -> list[str]:
 
 
 def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0, device: torch.device | None = None) -> Policy:
-    """Load a policy for sampler and learner, in evaluation mode (without dropout, so that the trained policy is the
-    sampled one).
+    """Load a policy for sampler and learner, in evaluation mode (without dropout, so that learner and sampler use the
+    same distribution).
 
-    A folder with a LoRA adapter is loaded as its base model with the adapter merged.
+    A folder with a LoRA adapter is loaded as the adapter's base model with the adapter merged.
 
     Args:
-        seed: seed of the random half of a new adapter, if ``options`` have one.
+        seed: seed of the random half of a new adapter, if ``options`` ask for an adapter.
         device: device of the weights; None: the device of :func:`outrider.model.device.placement`; ``meta``: only
             shapes, without weights or adapter.
 
@@ -221,8 +220,8 @@ def tokens_of(model: PreTrainedModel) -> int:
 def save_policy(policy: Policy, folder: Path, about: Mapping[str, Any]) -> None:
     """Write a Hugging Face folder for ``AutoModelForCausalLM.from_pretrained``, atomically.
 
-    For a policy with an adapter, ``options.export`` selects the merged model or the adapter only. ``about``, JSON data
-    on the origin of the weights, goes into ``outrider.json``.
+    For a policy with an adapter, ``options.export`` selects the merged model or only the adapter. ``about``, JSON data
+    on the origin of the weights, is written to ``outrider.json``.
 
     Raises:
         UserError: the folder cannot be written, or exists already.
@@ -271,8 +270,8 @@ def prompt_policy(name: str, options: PolicyOptions = PLAIN) -> tuple[Policy, in
 def context_length(model: PreTrainedModel) -> int:
     """Return the maximum number of tokens of prompt and response together.
 
-    A model whose rotary embedding changes beyond its pre-training length (longrope) is used only up to that length:
-    otherwise the embedding would change in the middle of a response, and between sampler and learner.
+    A model whose rotary embedding changes beyond its pre-training length (longrope) is used only up to that length.
+    Beyond that length, the embedding would change in the middle of a response, and between sampler and learner.
     """
     return min(_lengths(model.config))
 

@@ -62,7 +62,7 @@ def add_adapter(model: PreTrainedModel, options: LoraOptions, seed: int) -> None
 
 
 def _adaptable(model: PreTrainedModel) -> list[str]:
-    """Return the names of all linear layers except the head: the last part if unambiguous, else the full name."""
+    """Return the names of all linear layers except the head: only the last part if it is unambiguous."""
     head = model.get_output_embeddings()
     whole = {name: _is_product(m) and m is not head for name, m in model.named_modules() if name}
     mixed = {name.rpartition(".")[2] for name, linear in whole.items() if not linear}
@@ -72,7 +72,7 @@ def _adaptable(model: PreTrainedModel) -> list[str]:
 
 @torch.no_grad()
 def _is_product(module: torch.nn.Module) -> bool:
-    """Whether a layer's output supports an adapter; a router that inherits from linear returns a tuple."""
+    """Whether an adapter can be added to a layer's output; some routers inherit from Linear, but return a tuple."""
     if isinstance(module, torch.nn.Linear) and type(module) is not torch.nn.Linear:
         return isinstance(module(module.weight.new_zeros(1, module.in_features)), Tensor)
     return isinstance(module, (torch.nn.Linear, Conv1D))
@@ -177,7 +177,7 @@ def with_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
 
     Raises:
         UserError: peft is not installed; the adapter does not fit the model; or the adapter cannot be merged, because
-            its kind does not change weights, or because it is on one of two layers that share a weight.
+            this type of adapter does not change weights, or because two layers share the adapted weight.
     """
     peft = _peft(f"model {str(folder)!r} is an adapter, which")
     try:

@@ -1,6 +1,6 @@
-"""Bases that are trained from another model on first use, and cached; the package has only their settings.
+"""Base models that are trained from another model on first use, and cached; the package has only their settings.
 
-``base/NAME/sft.yaml`` has the settings of ``outrider sft``. The model is in the cache, under a name that changes with
+``base/NAME/sft.yaml`` has the settings for ``outrider sft``. The trained model is cached under a name that changes with
 these settings. Imports no torch.
 """
 
@@ -19,7 +19,7 @@ _SETTINGS = "sft.yaml"
 
 
 class MadeBase(NamedTuple):
-    """The folder of a trained base, and the text of its settings."""
+    """The folder of a base model that is trained on first use, and the text of its training settings."""
 
     folder: Path
     settings: str
@@ -37,7 +37,7 @@ class MadeBase(NamedTuple):
 
 
 def made_base(model: str) -> MadeBase | None:
-    """Return the base for a model's name if the base is trained on first use, else None.
+    """Return the base model with the name ``model`` if it is trained on first use, else None.
 
     >>> made_base("base:countdown"), made_base("base:smollm2").folder.name[:13]
     (None, 'base-smollm2-')

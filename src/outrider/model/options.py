@@ -18,7 +18,8 @@ class PolicyOptions(Options):
 
     ``bfloat16`` is the dtype of matmuls (autocast) and of the sampler's copy of the weights. Trained weights stay
     float32, since bfloat16 has 8 significant bits. An AdamW update moves a weight by about the learning rate. In
-    bfloat16 an update below a 256th of the weight would be rounded away: at 1e-6, nearly every update.
+    bfloat16, an update below a 256th of the weight would be rounded away: with a learning rate of 1e-6, nearly every
+    update.
     """
 
     chat: bool = Field(False, description="whether to format prompts with the tokenizer's chat template")
@@ -49,8 +50,8 @@ class PolicyOptions(Options):
 class LoraOptions(Options):
     r"""Train an adapter instead of the weights: :math:`W + \frac{\alpha}{r} B A` with :math:`B = 0` at the start.
 
-    There is no dropout, so the trained policy is the policy that sampled. With ``dtype: bfloat16`` the frozen weights
-    are bfloat16 as well, and the adapter is float32.
+    There is no dropout, so learner and sampler use the same policy. With ``dtype: bfloat16``, the frozen weights are
+    bfloat16, and the adapter is float32.
 
     Source: LoRA, arXiv 2106.09685.
     """
@@ -81,7 +82,7 @@ class NewModel(Options):
 
 
 class TrainedPolicyOptions(PolicyOptions):
-    """The policy of a run, with options for the trained part and the exported part."""
+    """The policy of a run, with options for which weights are trained and which weights are exported."""
 
     lora: LoraOptions | None = Field(None, description="LoRA adapter to train; null: train all weights")
     export: Literal["merged", "adapter"] = Field(
@@ -100,7 +101,7 @@ class TrainedPolicyOptions(PolicyOptions):
 
 
 class ServiceOptions(Options):
-    """A service that holds the policy, with the timeout and concurrency of requests."""
+    """The service that trains and samples the policy, with timeout and concurrency of its requests."""
 
     url: str | None = Field(
         None,

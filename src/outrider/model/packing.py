@@ -1,8 +1,8 @@
-"""Packs several sequences for one forward pass: the tokens end to end, and a shared context only once.
+"""Packs several sequences end to end for one forward pass, with each shared context only once.
 
-The siblings of a group begin with the same prompt, and the branches of a pivot with the same prefix. The output of a
-causal model at a position depends only on earlier tokens. So a context's hidden states and KV cache are the same for
-every sequence that begins with this context. Imports no torch.
+The rollouts of a group begin with the same prompt, and branches that start at the same token begin with the same
+prefix. The output of a causal model at a position depends only on this token and earlier tokens. So a context's hidden
+states and KV cache are the same for every sequence that begins with this context. Imports no torch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Indices = NDArray[np.int64]
 
 
 class Packable(Protocol):
-    """A sequence: ``context_ids``, followed by ``token_ids``, whose log-probabilities are computed."""
+    """A sequence: a context, ``context_ids``, and own tokens, ``token_ids``, whose log-probabilities are computed."""
 
     @property
     def context_ids(self) -> Ids: ...
@@ -30,16 +30,16 @@ class Packable(Protocol):
 
 
 class Packing(NamedTuple):
-    """A packed batch: ``T`` computed tokens for sequences with ``E`` tokens and ``N`` own tokens in all.
+    """A packed batch of ``T`` tokens. Its sequences have ``E`` tokens in all; ``N`` of these are own tokens.
 
     Attributes:
         ids_T: the tokens.
         positions_T: the position of each token in its sequence. Every sequence counts from 0, otherwise its rotary
             embedding would depend on the sequences packed before it.
         lengths: the length of each sequence, context and own tokens.
-        places_E: the indices in ``T`` of the tokens of each sequence, sequence after sequence.
-        before_N: the index before each own token; the hidden state at this index predicts the own token.
-        own_N: the index of each own token.
+        places_E: the indices in ``ids_T`` of the tokens of each sequence, sequence after sequence.
+        before_N: the index of the token before each own token; the hidden state there predicts the own token.
+        own_N: the index in ``ids_T`` of each own token.
     """
 
     ids_T: Indices

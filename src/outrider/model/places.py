@@ -39,12 +39,12 @@ def model_folder(name: str) -> str:
 
 
 def looks_local(folder: str) -> bool:
-    """Whether a name means a folder rather than a model on the hub."""
+    """Whether a model's name refers to a folder, not to a model on the hub."""
     return Path(folder).exists() or folder.startswith((".", "/", "~")) or folder.count("/") != 1
 
 
 def hub_config(name: str) -> dict[str, Any] | None:
-    """Return the config.json of a model on the hub, downloaded if it is not on this machine; None if not available."""
+    """Return a hub model's config.json, which is downloaded if it is not on this machine; None if not available."""
     folder = model_folder(name)
     if looks_local(folder):
         return None
@@ -60,7 +60,7 @@ def hub_config(name: str) -> dict[str, Any] | None:
 def local_config(name: str) -> dict[str, Any] | None:
     """Return a model's config.json from a shipped base, a folder, or the hub's cache on this machine.
 
-    None if the file is not on this machine or cannot be read; nothing is downloaded.
+    Returns None if the file is not on this machine or cannot be read. Nothing is downloaded.
 
     >>> local_config("base:countdown")["num_hidden_layers"]
     3
@@ -69,7 +69,7 @@ def local_config(name: str) -> dict[str, Any] | None:
     if (made := made_base(name)) is not None and not made.made:
         try:
             return local_config(made.start)
-        except UserError:  # training the base will say what is missing
+        except UserError:  # the error appears again, with its reason, when the base is trained
             return None
     file = _here(model_folder(name), "config.json")
     try:

@@ -22,9 +22,9 @@ def step_attention(model: PreTrainedModel, rollout: Rollout, starts: Sequence[in
 
     .. math:: M_{h,ij} = \frac{1}{|i|\,|j|} \sum_{q \in i} \sum_{k \in j} a_{h,qk}
 
-    with the model's causal softmax weights :math:`a`. The softmax includes the prompt, but no step does. Queries are
-    processed in blocks, so memory is needed for ``_ROWS`` rows of weights. The model's attention must be routed through
-    plans.
+    with the model's causal softmax weights :math:`a`. The softmax includes the prompt, but the steps do not. Queries
+    are processed in blocks, so only ``_ROWS`` rows of weights are in memory. The model's attention must be routed
+    through plans.
     """
     prompt, response = len(rollout.prompt_ids), len(rollout.response_ids)
     bounds = [int(start) for start in starts] + [response]
@@ -43,7 +43,7 @@ class _StepMeans:
     """An attention plan that records the mean weight of every pair of steps.
 
     Args:
-        shares_TS: the weight of a token in the mean of a step: 1 / (length of the step), or 0.
+        shares_TS: the weight of each token in the mean of each step: 1 / (length of the step), or 0 outside the step.
     """
 
     def __init__(self, shares_TS: Tensor) -> None:

@@ -1,7 +1,8 @@
-"""A policy on a Tinker service: the requests to the service, and the errors if no answer comes.
+"""A policy on a Tinker service: sends requests to the service, and raises errors if the service does not answer.
 
-In the protocol, requests are numbered and answered later. The weights are trained on the service, and a sampler has the
-weights of the last weight sync. A loss is a named function over rows of any length; the service computes its gradient.
+In the service's protocol, requests are numbered and answered later. The service trains the weights, and a sampler on
+the service has the weights of the last weight sync. A loss is a named function over rows of any length; the service
+computes the loss's gradient.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ T = TypeVar("T")
 _KEY = "TINKER_API_KEY"
 _HEALTH_SECONDS = 20.0
 _SKYRL = "0.24.1"
-_INTRODUCTIONS = 4  # answers before the first log-probabilities
+_INTRODUCTIONS = 4  # number of answers that the service sends before the first log-probabilities
 
 
 class ServiceRow(NamedTuple):
@@ -47,7 +48,7 @@ class ServiceRow(NamedTuple):
 
 
 class Adam(NamedTuple):
-    """The options of one Adam step, by the names of the protocol; ``grad_clip_norm`` 0 means no clipping."""
+    """The options of one Adam step, under the protocol's names; ``grad_clip_norm`` 0 means no clipping."""
 
     learning_rate: float
     beta1: float = 0.9
@@ -171,9 +172,9 @@ class TinkerService:
     def backward(
         self, rows: Sequence[ServiceRow], loss: str, config: dict[str, float] | None = None, trainer: Any = None
     ) -> list[NDArray[np.float64]]:
-        """Add the gradient of a loss, by its protocol name, to the gradient for the next :meth:`step`.
+        """Add the gradient of ``loss``, a loss name of the protocol, to the gradient for the next :meth:`step`.
 
-        Returns the log-probabilities before that step, like :meth:`logprobs`.
+        Returns the log-probabilities before that step, in the form of :meth:`logprobs`.
         """
         data = [self._datum(row) for row in rows]
         given = self.ask(
@@ -208,7 +209,7 @@ class TinkerService:
         )
 
     def sample(self, asked: Iterable[tuple[Ids, int, dict[str, Any]]]) -> Iterator[list[ServiceRollout]]:
-        """Sample rollouts for each (prompt, number of rollouts, parameters by the protocol's names).
+        """Sample rollouts; each entry of ``asked`` has a prompt, the number of rollouts, and sampling parameters.
 
         The number of concurrent requests is bounded.
         """
@@ -233,8 +234,8 @@ class TinkerService:
 
     def load(self, place: str) -> None:
         """Load weights and optimizer state saved by :meth:`save`."""
-        # not with the package's client "from state": if a service does not say which layers were trained, that client
-        # assumes all layers, including embedding and head
+        # not with the package's client "from state": if a service does not state which layers were trained, this
+        # client assumes all layers, including embedding and head
         self.ask(f"to resume from {place}", lambda: self._trainer.load_state_with_optimizer(place).result())
 
     def download(self, name: str, folder: Path) -> None:

@@ -16,11 +16,11 @@ PAD, BOS, EOS = "<pad>", "<s>", "</s>"
 
 
 def character_tokenizer(characters: str = CHARACTERS) -> Qwen2Tokenizer:
-    """Return a tokenizer with one token per character, and ``<s>`` in front.
+    """Return a tokenizer with one token per character; it adds the token ``<s>`` in front of each text.
 
     The tokenizer is a byte-level BPE without merges, not a plain word table. For a model of the Qwen2 family,
-    transformers builds a Qwen2Tokenizer whatever class the folder names. So only a Qwen2Tokenizer loads as it was
-    saved. Characters outside ``characters`` have no token, and the tokenizer drops them.
+    transformers always builds a Qwen2Tokenizer, even if the folder names another class. So only a Qwen2Tokenizer loads
+    as it was saved. Characters outside ``characters`` have no token, and the tokenizer drops them.
 
     >>> tokenizer = character_tokenizer()
     >>> ids = tokenizer("7 5>12:")["input_ids"]
@@ -45,7 +45,9 @@ def character_tokenizer(characters: str = CHARACTERS) -> Qwen2Tokenizer:
 
 
 def subword_tokenizer(texts: Iterable[str], vocabulary: int) -> Qwen2Tokenizer:
-    """Return a byte-level BPE trained on texts, with ``<s>`` in front. It can encode any text; each digit is one token.
+    """Return a byte-level BPE tokenizer trained on ``texts``; it adds ``<s>`` in front of each text.
+
+    The tokenizer can encode any text, and each digit is one token.
 
     >>> tokenizer = subword_tokenizer(["two plums and two plums"] * 9, 300)
     >>> [tokenizer.decode(token) for token in tokenizer("two plums 12")["input_ids"]]

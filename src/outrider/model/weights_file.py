@@ -18,10 +18,10 @@ WEIGHTS = "model.safetensors"
 def write_weights(model: PreTrainedModel, folder: Path, dtype: torch.dtype | None = None) -> None:
     """Write every weight under its Hugging Face name into ``folder``, with an adapter merged.
 
-    Weights wider than ``dtype`` are rounded to ``dtype``, the reader's compute dtype.
+    Weights in a wider dtype are rounded to ``dtype``, the compute dtype of the engine that reads the file.
 
-    A head that is tied to the embedding is also written under its own name: vLLM keeps a copy of the head, and does not
-    update the copy if only the embedding is given.
+    A head that is tied to the embedding is also written under its own name. vLLM keeps a copy of the head, and does not
+    update this copy if the file has only the embedding.
 
     Raises:
         UserError: the file cannot be written.

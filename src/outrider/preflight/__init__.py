@@ -1,1 +1,1 @@
-"""Checks of table, tokenizer and configuration that run before any weights are loaded."""
+"""Checks of the task's table, the tokenizer and the configuration, before any weights are loaded."""

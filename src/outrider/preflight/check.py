@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Wanted(NamedTuple):
-    """What a command needs from its task.
+    """The problems that a command needs from its task.
 
     Attributes:
         per_step: number of different training problems per step; None without training.
@@ -35,20 +35,20 @@ class Wanted(NamedTuple):
 
 
 class Preflight(NamedTuple):
-    """One sentence per reason that a run would end with an error, and warnings."""
+    """The result of all checks: one sentence for each error with which a run would end, and warnings."""
 
     refused: list[str]
     notices: list[str]
     skipped: bool = False
-    """Whether something was not checked because it is not on this machine."""
+    """Whether a check was skipped because a file is not on this machine."""
     long: frozenset[tuple[str, str]] = frozenset()
-    """Side and place of each row that the task excludes because its prompt is too long."""
+    """Side (training or held out) and place of each row that the task excludes because its prompt is too long."""
 
     def refuse(self) -> Preflight:
-        """Return this result itself, if nothing is refused.
+        """Return this result, or raise an error if a run would end with an error.
 
         Raises:
-            UserError: a run would end with an error; the message has the first reason and the number of others.
+            UserError: a run would end with an error; the message has the first reason and the number of other reasons.
         """
         if self.refused:
             first, *others = self.refused
@@ -58,19 +58,19 @@ class Preflight(NamedTuple):
 
 
 def wanted_by(recipe: Recipe) -> Wanted:
-    """What a training run needs from its task."""
+    """Return the problems that a training run needs from its task."""
     heldout = recipe.evaluate if recipe.evaluates else None
     return Wanted(recipe.train.problems, heldout, recipe.sample.max_tokens)
 
 
 def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptions) -> Preflight:
-    """Run all checks that need only the table, the tokenizer and the configuration.
+    """Run all checks that need only the task's table, the tokenizer and the configuration.
 
-    It reads the task's files and the model's tokenizer. With ``skip: long``, the task excludes long rows from then on;
-    :func:`leave_out` does the same in other processes.
+    The checks read the task's files and the model's tokenizer. With ``skip: long``, the task excludes long rows after
+    this call; :func:`leave_out` excludes the same rows in other processes.
 
     Args:
-        model: the model whose tokenizer writes the prompts; None: prompts are not checked.
+        model: the model whose tokenizer encodes the prompts; None: prompts are not checked.
     """
     refused: list[str] = []
     notices: list[str] = []
@@ -126,14 +126,14 @@ def _table(task: Task) -> Table | None:
 
 
 def _too_long(table: Table, prompts: Prompts, max_tokens: int) -> frozenset[tuple[str, str]]:
-    """Side and place of each row whose prompt leaves less than the maximum response length."""
+    """Return side and place of each row whose prompt leaves less context than the maximum response length."""
     table.leave_out([])
     counts = table.counts
     sides = {
         "train": [table.train(index) for index in range(counts["train"])],
         "heldout": table.heldout(counts["heldout"]),
     }
-    # both sides may come from one source, whose splits use the same row numbers
+    # training and held-out rows may come from one source, whose splits use the same row numbers
     return frozenset(
         (side, prompt.problem.metadata["place"])
         for side, problems in sides.items()
@@ -150,7 +150,7 @@ def _no_room(prompt: LongPrompt, table: Table | None, context: int) -> Fault:
 
 
 def _train_problems(task: Task, per_step: int) -> Sequence[Problem]:
-    """All problems of a finite table, or the problems of the first step."""
+    """Return all training problems of a finite table, or the problems of the first step."""
     table = counts_of(task).get("train")
     if table is not None:
         return [task.train(index) for index in range(table)]
@@ -164,7 +164,7 @@ def _prompts(model: str, policy: PolicyOptions) -> Prompts:
 
 
 def _sentences(faults: Sequence[Fault]) -> list[str]:
-    """One sentence per fault, which begins with the row's place or, without a place, with the problem's id."""
+    """Return one sentence per fault, which begins with the row's place or, without a place, with the problem's id."""
     return [
         f"{place}: {reason}"
         if (place := problem.metadata.get("place"))

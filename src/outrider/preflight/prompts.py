@@ -1,4 +1,4 @@
-"""Find prompts that a model cannot take: too long for its context, or unknown to its tokenizer or template."""
+"""Find prompts that a model cannot use: too long for the context, or not supported by tokenizer or chat template."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from outrider.record import Problem
 
 
 class Fault(NamedTuple):
-    """A problem, and why its prompt cannot be used."""
+    """A problem, and the reason why its prompt cannot be used."""
 
     problem: Problem
     reason: str
@@ -29,17 +29,17 @@ class LongPrompt(NamedTuple):
 
 
 class PromptCheck(NamedTuple):
-    """The prompts that cannot be written, and the prompts that leave too little context for the longest response."""
+    """The prompts that cannot be encoded, and the prompts that leave too little context for the longest response."""
 
     faults: list[Fault]
     long: list[LongPrompt]
 
 
 class Prompts:
-    """The prompts of a model, as its tokenizer and chat template write them. No weights are read.
+    """Encodes prompts with a model's tokenizer and chat template. No weights are read.
 
     Raises:
-        UserError: the model or its tokenizer does not exist, or lacks the chat template that ``options`` ask for.
+        UserError: the model or its tokenizer does not exist, or lacks the chat template that ``options`` require.
     """
 
     def __init__(self, model: str, options: PolicyOptions) -> None:
@@ -47,11 +47,11 @@ class Prompts:
         self._options = options
 
     def check(self, problems: Sequence[Problem], max_tokens: int) -> PromptCheck:
-        """Find prompts that leave less than ``max_tokens`` of the context, and prompts that cannot be written.
+        """Find prompts that leave less than ``max_tokens`` of the context, and prompts that cannot be encoded.
 
-        Encoding a large table takes minutes, so only prompts that may be at fault are encoded: those that would be too
-        long if each byte were a token, those with a character that the tokenizer does not know, and the first of each
-        sequence of roles.
+        Encoding a large table takes minutes, so only prompts with a possible fault are encoded. These are prompts that
+        would be too long if each byte were a token, prompts with a character that the tokenizer does not know, and the
+        first prompt of each sequence of roles.
         """
         faults: list[Fault] = []
         long: list[LongPrompt] = []
@@ -84,9 +84,9 @@ def _texts(problem: Problem) -> Iterator[str]:
 
 
 def _emptied(problem: Problem) -> Problem:
-    """The problem with each text replaced by one character, to count the tokens of the template alone.
+    """Return the problem with each text replaced by one character, to count the tokens of the chat template alone.
 
-    The character comes from the prompt, since a tokenizer with few characters may know no other.
+    The character is taken from the prompt, since a tokenizer with few characters may not know any other character.
     """
     one = problem.prompt.strip()[:1] or problem.prompt[:1]
     before = problem.messages_before
@@ -96,6 +96,6 @@ def _emptied(problem: Problem) -> Problem:
 
 
 def _most_tokens(problem: Problem) -> int:
-    """An upper bound: no tokenizer makes more tokens of a text than the normalised text has bytes."""
+    """Return an upper bound of a prompt's tokens: no text has more tokens than its normalised form has bytes."""
     text = "\n".join(_texts(problem))
     return len(text) if text.isascii() else len(unicodedata.normalize("NFKC", text).encode("utf-8", "surrogatepass"))

@@ -1,4 +1,4 @@
-"""Warnings before a run begins: nothing can be learned, or one part of the run costs too much."""
+"""Warnings before a run begins: the run cannot learn from its rewards, or one part of the run costs too much."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from outrider.explore.bounds import Bounds, bounds_after, bounds_of
 from outrider.processes.cores import usable_cores
 from outrider.verify.verifier import PooledVerifier
 
-MANY = 64  # rollouts per problem; with more, every component of credit has enough to compare
-LATE = 10**9  # a step after the end of every schedule, for runs of unknown length
-OUT_OF_PROPORTION = 10  # evaluations that generate more than this many times the training tokens get a warning
+MANY = 64  # number of rollouts per problem above which every credit component has enough rollouts to compare
+LATE = 10**9  # number of a step after the end of every schedule, for runs of unknown length
+OUT_OF_PROPORTION = 10  # maximum ratio of evaluation tokens to training tokens without a warning
 
 
 def recipe_warnings(recipe: Recipe, heldout: int | None = None, cores: int | None = None) -> list[str]:
-    """Return one sentence per warning.
+    """Return one sentence per warning. The reasons for a warning are:
 
     - No verdict can change an advantage, for example because each problem has only one rollout. Or a wrong answer has
-      a higher reward than a correct one.
-    - Credit weighs all problems equally, but a step has several updates, which changes the weights.
-    - The run ends before its warm-up does, or before a component of credit becomes active.
-    - There are more ranks than cores. ``cores`` is the number of cores of all ranks; this process may be pinned to one.
+      a higher reward than a correct answer.
+    - Credit gives all problems equal weight, but a step has several updates, which changes the weights.
+    - The run ends before its warm-up ends, or before a credit component becomes active.
+    - There are more ranks than cores. ``cores`` is the number of cores of all ranks; this process may be pinned to one
+      core.
     - The evaluations may generate more than ``OUT_OF_PROPORTION`` times the training tokens. ``heldout`` is the
       number of held-out problems, if it is known.
     - A verifier that may hang is called in the run's own process, where it cannot be killed.
@@ -65,7 +66,7 @@ def _no_signal(recipe: Recipe) -> Iterator[str]:
 
 
 def _rollouts_of_a_problem(recipe: Recipe) -> int | None:
-    """The number of rollouts per problem and step, if it is the same for all problems; otherwise None."""
+    """Return the number of rollouts per problem and step, if it is the same for all problems; otherwise None."""
     problems = recipe.train.problems
     bounds = bounds_after([stage for stage in recipe.explore if not isinstance(stage, Refill)], problems)
     fewest, most = bounds.first
@@ -89,7 +90,7 @@ def _gives_signal(recipe: Recipe, n: int, step: int = 1) -> bool:
 
 
 def _members(rewards: list[float], correct: float) -> Members:
-    """Rollouts that also differ in length and likelihood, for components that use these values."""
+    """Return rollouts that also differ in length and likelihood, for components that use length or likelihood."""
     tokens = [2 + k for k in range(len(rewards))]
     return Members(
         rewards_G=np.array(rewards, np.float64),
@@ -143,7 +144,7 @@ def _mostly_evaluation(recipe: Recipe, heldout: int | None) -> Iterator[str]:
     by_steps = None if train.steps is None or most is None else train.steps * most * limit
     budget = min((b for b in (by_steps, train.tokens) if b is not None), default=None)
     if not budget:
-        return  # no token budget to compare with: train.tokens is not set, and steps have no bound on their rollouts
+        return  # the number of training tokens is unknown: train.tokens is not set, and rollouts per step are unbounded
     within = 0
     if train.evaluate_every:
         steps = train.steps if train.steps is not None else budget // max(1, (most or 1) * limit)

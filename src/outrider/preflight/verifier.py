@@ -9,15 +9,16 @@ from outrider.record import Outcome, Problem
 from outrider.tasks import Table
 from outrider.tasks.task import Task, right_response
 
-PROBES = 4  # number of problems: a reward may not apply to one of them
+PROBES = 4  # number of problems to verify; several, since a reward may not apply to every problem
 _FAILED = (Outcome.ERROR, Outcome.TIMEOUT)
 
 
 def failing_verifier(task: Task, problems: Sequence[Problem]) -> str:
-    """Why a verifier can verify no response, as a sentence; empty if any response to ``PROBES`` problems works.
+    """Return a sentence on why a verifier fails for every response; empty if it verifies any response.
 
-    The responses are each problem's worked solution, its gold answer and its prompt, if available. Verifiers that ship
-    with Outrider are not called, since their own tests cover them. Environments give their own verdicts.
+    The responses are the worked solution, the gold answer and the prompt of each of ``PROBES`` problems, if available.
+    Verifiers that ship with Outrider are not called, since their own tests cover them. Environments are not called
+    either, since they return their own verdicts.
     """
     if not isinstance(task, Table) or not problems or not provenances_in(task.verifier):
         return ""
@@ -33,7 +34,7 @@ def failing_verifier(task: Task, problems: Sequence[Problem]) -> str:
 
 
 def _responses(task: Task, problem: Problem) -> list[str]:
-    """Possible responses to a problem, the most likely first."""
+    """Return possible responses to a problem, ordered from most to least likely to be correct."""
     answer = problem.answer.get("answer") if isinstance(problem.answer, Mapping) else problem.answer
     gold = str(answer) if isinstance(answer, str | int | float) else ""
     found = [right_response(task, problem), problem.metadata.get("solution"), gold, problem.prompt]

@@ -12,10 +12,10 @@ from outrider.processes.ranks import Ranks
 class AgreedStop(SafeStop):
     """Stops all ranks at the same point: the start or end of an interruptible phase.
 
-    Each rank has a shard of the checkpoint, so a rank that stopped within a phase would leave the others waiting.
+    Each rank saves a shard of the checkpoint, so if one rank stopped within a phase, the other ranks would wait for it.
 
     Args:
-        heard: recorder of SIGTERM on this rank; only rank 0's recorder decides.
+        heard: recorder of SIGTERM on this rank; only the recorder of rank 0 decides whether to stop.
     """
 
     def __init__(self, heard: SafeStop, ranks: Ranks) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 NOT_WORK = frozenset({"evaluate", "record", "save"})
 OVERLAPPED = "overlapped_"
-"""Prefix of the phases of sampling at the same time as an update; their seconds are in the update's already."""
+"""Prefix of the phases of sampling during an update; the seconds of the update already include these seconds."""
 
 
 def training_seconds(seconds: Mapping[str, float]) -> float:
@@ -22,9 +22,9 @@ def training_seconds(seconds: Mapping[str, float]) -> float:
 
 
 class Clock:
-    """Sums wall-clock time by phase. The time of an inner phase does not count for the outer phase.
+    """Sums wall-clock time by phase. The time of a nested phase does not count for the outer phase.
 
-    ``watch`` is called with the name of every phase at its start, for a progress display.
+    The function ``watch`` is called with the name of each phase when the phase starts, for a progress display.
     """
 
     def __init__(self, watch: Callable[[str], None] = lambda phase: None) -> None:
@@ -47,7 +47,7 @@ class Clock:
                 self.watch(self._stack[-1])
 
     def take(self) -> dict[str, float]:
-        """Return the seconds of each phase since the last call, and reset them."""
+        """Return the seconds of each phase since the last call, and reset all phases to zero."""
         self._switch()
         taken, self.seconds = self.seconds, {}
         return taken

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def usable_cores() -> list[int]:
-    """The cores in this process's affinity, limited to the number that its CPU quota allows."""
+    """The cores in this process's CPU affinity, but at most as many cores as the container's CPU quota allows."""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()  # a container's quota is not in the affinity

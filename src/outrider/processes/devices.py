@@ -10,7 +10,7 @@ from typing import NamedTuple
 from outrider.errors import UserError
 
 RUNS_AT_ONCE = "OUTRIDER_RUNS_AT_ONCE"
-"""Environment variable with the number of runs that share host memory; ``outrider bench`` sets it for its runs."""
+"""Environment variable: number of runs that share host memory. ``outrider bench`` sets this variable for its runs."""
 _DRIVERS = ("/proc/driver/nvidia", "/dev/kfd")  # NVIDIA and AMD
 _UNLIMITED = 1 << 60  # cgroup v1 writes "no limit" as a number near 2 ** 63
 
@@ -20,8 +20,8 @@ class Devices(NamedTuple):
 
     Attributes:
         number: number of GPUs; 1 without a GPU.
-        size: memory of the smallest GPU in bytes; host memory without a GPU.
-        name: name of the smallest GPU, or of the host.
+        size: memory in bytes of the smallest GPU, or of the host if there is no GPU.
+        name: name of the GPU with the least memory, or of the host if there is no GPU.
         host: whether the memory is host memory, which all processes share.
     """
 
@@ -32,7 +32,7 @@ class Devices(NamedTuple):
 
 
 def find_devices() -> Devices | None:
-    """Find this machine's GPUs, or host memory without GPUs; None if unknown."""
+    """Find this machine's GPUs, or the host's memory if there are no GPUs; None if unknown."""
     if driver_there():  # checked first, since importing torch takes a second
         import torch
 
@@ -52,7 +52,7 @@ def driver_there() -> bool:
 
 
 def runs_at_once() -> int:
-    """Number of runs that share host memory, from ``OUTRIDER_RUNS_AT_ONCE``; 1 if it is not set.
+    """Number of runs that share host memory, from ``OUTRIDER_RUNS_AT_ONCE``; 1 if the variable is not set.
 
     Raises:
         UserError: the variable is not a whole number of at least 1.
@@ -70,7 +70,7 @@ def host_share() -> int | None:
 
 
 def host_memory(root: Path = Path("/")) -> int | None:
-    """Bytes of host memory, or the limit of this process's container if lower; None if unknown.
+    """Bytes of host memory, or the memory limit of this process's container if it is lower; None if unknown.
 
     Args:
         root: folder that contains ``proc`` and ``sys``.
@@ -83,7 +83,7 @@ def host_memory(root: Path = Path("/")) -> int | None:
 
 
 def _limits(root: Path) -> list[int]:
-    """The limits of this process's control groups, cgroup v1 and v2, and of their parent groups."""
+    """The memory limits of this process's control groups (cgroup v1 and v2) and of their parent groups, in bytes."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:

@@ -1,6 +1,6 @@
-"""Starts the processes of a run: on a CPU, one per core, each pinned and with one thread.
+"""Starts the processes of a run: on a CPU, one process per core, pinned to this core and with one thread.
 
-If another launcher (such as torchrun) has started ranks, its ranks are used.
+If another launcher (such as torchrun) has already started ranks, the run uses these ranks.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from outrider.processes.warm import warm_processes, without_main
 
 RankMain = Callable[..., int]
 _LEAVE_SECONDS = 30
-_NOTICE_SECONDS = 30.0  # time for a process that is not blocked to notice another rank's death itself
+_NOTICE_SECONDS = 30.0  # a process that is not blocked notices another rank's death within this time
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # parameters of mallopt(3)
 
 
 def launch(wanted: int, main: RankMain, *arguments: Any, hint: str = "start it again") -> int:
     """Call ``main(ranks, *arguments)`` in every process, and return rank 0's result.
 
-    This process is rank 0. ``wanted`` is the number of processes; 0 means one process per core on a CPU, otherwise one.
-    ``main`` and the arguments are pickled for the other ranks.
+    This process is rank 0. ``wanted`` is the number of processes; 0 means one process per core on a CPU, and one
+    process on a machine with a GPU. ``main`` and the arguments are pickled for the other ranks.
 
     Raises:
         RankLostError: a process died; the error names the rank and ends with ``hint``.
@@ -58,7 +58,7 @@ def launch(wanted: int, main: RankMain, *arguments: Any, hint: str = "start it a
 
 
 def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ...], hint: str) -> int:
-    """Run rank 0 in this process and the others in child processes, which end with this process."""
+    """Run rank 0 in this process and the other ranks in child processes, which end when this process ends."""
     with ignoring_interrupts():  # rank 0 handles Ctrl-C and SIGTERM, and ends the other ranks
         context = warm_processes(main.__module__)
     with tempfile.TemporaryDirectory() as folder:
@@ -103,8 +103,9 @@ def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ..
 def _watched(ranks: Ranks, others: Sequence[BaseProcess], hint: str) -> Iterator[None]:
     """Context manager in which this process ends with a message if it waits for a dead rank.
 
-    Gloo notices the death of a rank itself. NCCL does not always notice, and would wait for two hours
-    (``ranks._WAIT``). No savable state is lost, since no state can be saved while devices wait for each other.
+    Gloo itself notices the death of a rank. NCCL does not always notice, and would wait for two hours
+    (``ranks._WAIT``). Ending the process loses nothing that could be saved: while devices wait for each other, no
+    state can be saved.
     """
     over = threading.Event()
 
@@ -129,7 +130,7 @@ def _watched(ranks: Ranks, others: Sequence[BaseProcess], hint: str) -> Iterator
 
 
 def _said(folder: Path, rank: int) -> str:
-    """The last message of a rank that could report its end."""
+    """The last message of a rank, if the rank could report why it ended."""
     try:
         return f"ended: {(folder / f'said-{rank}').read_text()}"
     except OSError:
@@ -137,9 +138,10 @@ def _said(folder: Path, rank: int) -> str:
 
 
 def _start(processes: Sequence[BaseProcess], ignore_signals: bool) -> None:
-    """Start the processes; the fork server's imports take seconds.
+    """Start the processes, which takes seconds while the fork server imports modules.
 
-    ``ignore_signals`` is only for a start without a fork server, since children of a fork server would inherit it.
+    Set ``ignore_signals`` only for a start without a fork server, since children of a fork server would inherit the
+    ignored signals.
     """
     try:
         with ignoring_interrupts() if ignore_signals else nullcontext(), without_main():
@@ -185,7 +187,7 @@ def _other(
             os._exit(LOST)
         except UserError as error:
             (folder / f"said-{rank}").write_text(str(error))
-            raise SystemExit(1) from None  # rank 0 prints the error, which it usually has as well
+            raise SystemExit(1) from None  # rank 0 prints the error, since it usually has the same error
         except (KeyboardInterrupt, Terminated):
             raise SystemExit(1) from None
         except Exception as error:
@@ -194,7 +196,7 @@ def _other(
 
 
 def _end_with_rank_0(rank: int, hint: str) -> None:
-    """End this process with a message if rank 0 has died, since a dead rank 0 reports nothing."""
+    """End this process with a message if rank 0 has died, since a dead rank 0 cannot report its own death."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -230,7 +232,7 @@ def _call(ranks: Ranks, main: RankMain, arguments: tuple[Any, ...]) -> int:
 
 @contextmanager
 def threads_of_a_rank() -> Iterator[None]:
-    """Context manager that sets a rank's number of threads (1 on a CPU), on which the last bits of results depend."""
+    """Context manager that sets a rank's number of threads (1 on a CPU), which affects the last bits of results."""
     threads = torch.get_num_threads()
     if not torch.cuda.is_available():
         torch.set_num_threads(1)
@@ -242,7 +244,7 @@ def threads_of_a_rank() -> Iterator[None]:
 
 
 def _keep_freed_memory() -> None:
-    """Let glibc keep the buffers of one forward pass for the next one; no effect on other C libraries."""
+    """Let glibc keep the freed buffers of one forward pass for the next pass; no effect with other C libraries."""
     # buffers returned to the kernel cause page faults when they are reused, which took 1/15 of the learner's time
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)

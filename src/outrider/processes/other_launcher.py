@@ -8,10 +8,10 @@ from outrider.errors import UserError
 
 
 def started_by_another(wanted: int) -> int | None:
-    """The number of processes that another launcher has started for this run; None without another launcher.
+    """The number of processes that another launcher has started for this run; None if there is no other launcher.
 
     Args:
-        wanted: ``train.ranks``; 0 accepts any number.
+        wanted: the option ``train.ranks``; 0 accepts any number of processes.
 
     Raises:
         UserError: the number of processes differs from ``wanted``.

@@ -1,4 +1,4 @@
-"""The ranks of a run and their collective operations. With one process, nothing is sent."""
+"""The ranks (processes) of a run and their collective operations. A run with one process sends nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 _WAIT = datetime.timedelta(hours=2)  # long, since other ranks wait while rank 0 verifies or writes
 LOST = 75  # exit status of a rank that ends because another rank has died
-_END_SECONDS = 10.0  # maximum time between the end of a rank's connections and of its process, which frees memory first
+_END_SECONDS = 10.0  # maximum time from the end of a rank's connections until its process, which frees memory, ends
 
 
 class RankLostError(UserError):
@@ -30,15 +30,18 @@ class RankLostError(UserError):
 
 
 class Ranks:
-    """The rank of this process, and the few collective operations of the training loop, all in a fixed order.
+    """The rank of this process, and the few collective operations of the training loop.
+
+    All ranks call the collective operations in the same order.
 
     Args:
-        rank, size: index of this rank from 0, and number of ranks.
-        ended: function that returns the other ranks that have ended, and how; None if this process has not started
-            them.
+        rank: index of this rank, counted from 0.
+        size: number of ranks.
+        ended: function that returns which other ranks have ended, and how; None if this process has not started the
+            other ranks.
 
     Attributes:
-        cores: number of cores that all ranks of this machine share, even if this rank is pinned to one of them.
+        cores: number of cores that all ranks of this machine share, even if this rank is pinned to one core.
         waits: whether this process is inside :meth:`linked`.
 
     Raises:
@@ -51,13 +54,13 @@ class Ranks:
         self.waits = False
         self._ended = ended
         self._group: dist.ProcessGroup | None = None  # None: the default group
-        # the last error that is not propagated, since all ranks have it or cannot receive it
+        # the last error that must not be propagated, since all other ranks have this error or cannot receive it
         self._told: BaseException | None = None
         self._processes: list[Any] = []  # machine and process of each rank, if another launcher has started them
 
     @staticmethod
     def join() -> Ranks:
-        """Join the ranks of a launcher, by torchrun's environment variables; a single rank without a launcher."""
+        """Join the ranks of a launcher through torchrun's environment variables; without a launcher, one rank."""
         size = int(os.environ.get("WORLD_SIZE", "1"))
         if size == 1:
             return Ranks()
@@ -79,9 +82,9 @@ class Ranks:
         return Ranks(rank, size, ended)
 
     def beside(self) -> Ranks:
-        """The same ranks with connections of their own, for collectives of objects in another thread at the same time.
+        """Return the same ranks with separate connections, for concurrent collectives of objects in another thread.
 
-        Every rank has to call. With one rank nothing is sent, and the result is this object.
+        Every rank must call this method. With one rank, the result is this object, and nothing is sent.
         """
         if self.size == 1:
             return self
@@ -98,8 +101,8 @@ class Ranks:
     def linked(self) -> Iterator[None]:
         """Context manager for a block in which devices wait for each other.
 
-        An error of one rank in this block cannot be propagated, since the other ranks wait for its device, not for a
-        message. So the error ends this process, which makes the other ranks stop waiting.
+        An error of one rank in this block cannot be propagated, since the other ranks wait for the failed rank's
+        device, not for a message. So the error ends this process, and then the other ranks stop waiting.
         """
         before, self.waits = self.waits, True
         try:
@@ -120,7 +123,7 @@ class Ranks:
 
     @contextmanager
     def naming_the_lost(self) -> Iterator[None]:
-        """Context manager that turns connection errors, but no other errors, into errors that name the lost rank."""
+        """Context manager that turns connection errors into errors that name the lost rank; others pass unchanged."""
         try:
             yield
         except RuntimeError as error:
@@ -139,7 +142,7 @@ class Ranks:
         return lost[min(lost)] if lost else ""
 
     def _who_is_lost(self) -> str:
-        """Like :meth:`lost`, but wait up to 10 seconds, since connections close before the process has ended."""
+        """Return :meth:`lost`, after up to 10 seconds: connections close before the process of the lost rank ends."""
         end = time.monotonic() + _END_SECONDS
         while (self._ended or self._processes) and time.monotonic() < end:
             if lost := self.lost():
@@ -153,7 +156,7 @@ class Ranks:
         return self.rank == 0
 
     def from_main(self, make: Callable[[], T]) -> T:
-        """Call ``make`` on rank 0 and broadcast its result; if ``make`` fails, all ranks raise its exception."""
+        """Call ``make`` on rank 0 and broadcast the result; if ``make`` fails, all ranks raise the exception."""
         if self.size == 1:
             return make()
         box = [self._agreed(make if self.main else lambda: None)]
@@ -163,7 +166,7 @@ class Ranks:
         return cast(T, result)
 
     def gather(self, make: Callable[[], Sequence[T]]) -> list[T]:
-        """Call ``make`` on every rank and return all items, in rank order; if a rank fails, all raise its exception."""
+        """Call ``make`` on every rank; return all items in rank order. If one rank fails, all raise its exception."""
         if self.size == 1:
             return list(make())
         mine = self._agreed(lambda: list(make()))
@@ -173,18 +176,19 @@ class Ranks:
         return [item for items in parts for item in items]
 
     def together(self, make: Callable[[], T]) -> T:
-        """Call ``make`` on every rank and return this rank's result; if a rank fails, all raise its exception.
+        """Call ``make`` on every rank and return this rank's result. If one rank fails, all raise its exception.
 
-        ``make`` may itself call collective operations: a rank that waits in one gets the failed rank's exception.
+        ``make`` may call collective operations: a rank that waits in such an operation gets the failed rank's
+        exception.
         """
         return make() if self.size == 1 else self._agreed(make)
 
     def _agreed(self, make: Callable[[], T]) -> T:
-        """Return the result of ``make`` if no rank has failed; otherwise all raise the exception of the first failed
-        rank.
+        """Return the result of ``make`` if no rank has failed; otherwise all ranks raise the exception of the first
+        failed rank.
 
         Every collective operation on objects starts with this method. So if a rank fails between two collective
-        operations, the other ranks get its exception in their next one, whichever that is.
+        operations, the other ranks get the exception in their next collective operation.
         """
         failure: Exception | None = None
         made: list[T] = []
@@ -206,7 +210,7 @@ class Ranks:
         raise self._told
 
     def _is_told(self, error: BaseException | None) -> bool:
-        """Whether an exception is the last propagated exception, or was raised from it."""
+        """Whether an exception is the last propagated exception, or was raised from that exception."""
         while error is not None:
             if error is self._told or isinstance(error, RankLostError):
                 return True
@@ -230,7 +234,7 @@ class Ranks:
 
 
 def _backend(local_size: int) -> str:
-    """Choose the communication backend for tensors. On GPUs, also select this process's GPU, which NCCL requires.
+    """Choose the communication backend for tensors. On a GPU machine, also select this process's GPU for NCCL.
 
     Raises:
         UserError: this machine has fewer GPUs than ranks.
@@ -246,7 +250,7 @@ def _backend(local_size: int) -> str:
 def _of_the_link(error: RuntimeError) -> bool:
     """Whether an error is from gloo or NCCL.
 
-    Gloo's errors have no type of their own, but contain a path in its source.
+    Gloo's errors have no specific type, but their messages contain a path in gloo's source code.
     """
     return isinstance(error, dist.DistError) or "/gloo/" in str(error)
 

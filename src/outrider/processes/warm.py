@@ -25,11 +25,11 @@ _MAIN = threading.Lock()
 
 
 def warm_processes(*modules: str) -> ForkServerContext | SpawnContext:
-    """A multiprocessing context for processes forked from a server that has imported these modules once.
+    """A multiprocessing context that forks processes from a server that has imported ``modules`` once.
 
     A fork of this process would copy torch's threads in an unusable state. The server has only imported the modules,
-    and has no threads. It inherits how this process handles or ignores signals. It listens on a socket in the temporary
-    folder. If that folder's path is too long for a socket, every process imports the modules itself.
+    and has no threads. The server inherits the signal handlers of this process, and listens on a socket in the
+    temporary folder. If that folder's path is too long for a socket, every process imports the modules itself.
     """
     if len(os.fsencode(tempfile.gettempdir())) > _LONGEST:
         return multiprocessing.get_context("spawn")
@@ -40,8 +40,9 @@ def warm_processes(*modules: str) -> ForkServerContext | SpawnContext:
 
 
 def warm_ahead(module: str, ranks: int) -> None:
-    """Start to import a run's module for its other processes while this process imports it, which saves 5 of 11
-    seconds.
+    """Start to import a run's module for the run's other processes while this process also imports the module.
+
+    The two concurrent imports save 5 of 11 seconds.
 
     Args:
         ranks: ``train.ranks``; 0 means one rank per core, or one rank on a machine with a GPU.
@@ -54,10 +55,11 @@ def warm_ahead(module: str, ranks: int) -> None:
 
 @contextmanager
 def without_main() -> Iterator[None]:
-    """Context manager in which new processes do not import the main script, which would run it again in each of them.
+    """Context manager in which new processes do not import the main script.
 
-    By default, multiprocessing imports the main script in every new process, since the function to call may be defined
-    in it. Outrider's functions are all in modules, so a user's script needs no ``if __name__ == "__main__"``.
+    By default, multiprocessing imports the main script in every new process, and so runs it again, since the function
+    to call may be defined in the script. Outrider's functions are all in modules, so a user's script needs no
+    ``if __name__ == "__main__"``.
     """
     with _MAIN:  # otherwise two trainings in two threads could restore the empty module
         main = sys.modules["__main__"]

@@ -1,7 +1,7 @@
 """File writes that survive a kill, a power cut and a full disk: each file is either complete or unchanged.
 
-A rename protects against a kill. A power cut also needs an fsync, some milliseconds per file and folder; files that
-every step writes are synced once per checkpoint.
+A rename protects against a kill. Protection against a power cut also needs an fsync, which takes some milliseconds per
+file and folder. Files that are written in every step are therefore synced only once per checkpoint.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def write_atomically(path: Path, data: Any, wait: bool = True) -> None:
 def new_file(path: Path, wait: bool = False) -> Iterator[Path]:
     """Context manager that yields a temporary path, renamed to ``path`` if the block succeeds and removed if it fails.
 
-    With ``wait``, the new name is then on disk; the block must have synced the contents.
+    With ``wait``, the new file name is on disk when the context ends; the block itself must have synced the contents.
 
     Raises:
         UserError: the write fails; an earlier file at ``path`` is unchanged.
@@ -71,7 +71,7 @@ def new_file(path: Path, wait: bool = False) -> Iterator[Path]:
 
 
 def sync(*paths: Path) -> None:
-    """Wait until files, and the names in folders, are on disk; after a rename, the folder must be synced too.
+    """Wait until the contents of files and the entries of folders are on disk; after a rename, sync the folder too.
 
     Raises:
         UserError: the sync fails.

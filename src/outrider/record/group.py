@@ -1,4 +1,4 @@
-"""A group: all rollouts of one problem in one step; a forest of any size and shape."""
+"""A group: all rollouts of one problem in one step, which form one or more trees of branches."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from outrider.record.rollout import Rollout
 
 
 def group_id(step: int, problem: Problem, purpose: str = "train") -> str:
-    """Return the id of a group; a problem that returns in a later step gets a new group with new samples."""
+    """Return the id of a group; a problem that is drawn again in a later step gets a new group with new samples."""
     return f"{purpose}:{step}:{problem.id}"
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Rollouts of one problem, in the order of their member index. May be empty before sampling.
+    """Rollouts of one problem, ordered by member index (the rollout's number within the group).
 
-    Counts follow the verdict, never the reward.
+    A group may be empty before sampling. Successes are counted by the verdict, never by the reward.
     """
 
     problem: Problem
@@ -45,7 +45,7 @@ class Group:
 
     @property
     def generated_tokens(self) -> int:
-        """Number of tokens that the members sampled; observed and replayed tokens do not count."""
+        """Number of tokens that the policy sampled for the group; observed and replayed tokens do not count."""
         return sum(r.trainable_tokens for r in self.drawn.rollouts)
 
     @property
@@ -63,17 +63,17 @@ class Group:
         return tuple(r for r in self.rollouts if r.parent == parent.id)
 
     def predicted_as(self, rate: float | None) -> Group:
-        """Return the group with the problem's predicted pass rate on every rollout sampled in this step."""
+        """Return the group with ``rate``, the predicted pass rate, stored in every rollout sampled in this step."""
         if rate is None:
             return self
         return replace(self, rollouts=tuple(r if r.replayed else r.predicted_as(rate) for r in self.rollouts))
 
     def excluded(self, reason: str) -> Group:
-        """Return the group with every rollout marked as not trained on; a rollout's first reason is kept."""
+        """Return the group with every rollout excluded from training; a rollout keeps its first ``reason``."""
         return replace(self, rollouts=tuple(r.excluded(reason) for r in self.rollouts))
 
     def joined(self, rollouts: Iterable[Rollout]) -> Group:
-        """Return the group with more members, ordered by member index.
+        """Return the group with additional rollouts, ordered by member index.
 
         Raises:
             ValueError: two rollouts have the same member index.

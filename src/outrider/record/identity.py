@@ -1,7 +1,7 @@
 """Seeds derived from the identity of a random draw, so that no result depends on scheduling.
 
-A rollout's seed is a hash of (master seed, group, member, parent, branch point). Batch composition, order, group
-size and the number of processes do not affect it.
+A rollout's seed is a hash of (master seed, group, member index, parent rollout, branch position). Batch composition,
+order, group size and the number of processes do not affect the seed.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ _MIX_2 = np.uint64(0x94D049BB133111EB)
 def identity_seed(*parts: int | str) -> int:
     """Return a 63-bit seed from any sequence of integers and strings, the same on every machine.
 
-    ``("a", "bc")`` and ``("ab", "c")`` have different seeds, and so have ``1`` and ``"1"``.
+    ``("a", "bc")`` and ``("ab", "c")`` give different seeds, and so do ``1`` and ``"1"``.
 
     Raises:
-        TypeError: a part has another type, even a NumPy integer or a bool, which would silently give another seed.
+        TypeError: a part has another type. This includes NumPy integers and bools, which would silently give other
+            seeds.
 
     >>> identity_seed(0, "a", "bc") == identity_seed(0, "ab", "c")
     False
@@ -42,9 +43,9 @@ def identity_seed(*parts: int | str) -> int:
 def uniforms(seeds_B: NDArray[np.integer], positions_T: NDArray[np.integer]) -> NDArray[np.float64]:
     """Return one uniform number in (0, 1) per (seed, token position): float64 of shape ``[B, T]``.
 
-    Counter-based (SplitMix64's output function over ``seed + position * golden gamma``), so a position's number
-    does not depend on earlier draws. Values are odd multiples of 2^-53, so neither 0 nor 1 occurs. Source: Steele,
-    Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
+    The generator is counter-based (SplitMix64's output function over ``seed + position * golden gamma``), so a
+    position's number does not depend on earlier draws. Values are odd multiples of 2^-53, so neither 0 nor 1 occurs.
+    Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
 
     >>> a = uniforms(np.array([7]), np.arange(4))
     >>> b = uniforms(np.array([3, 7]), np.arange(2, 4))

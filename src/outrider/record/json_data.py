@@ -11,7 +11,7 @@ import numpy as np
 
 
 def json_data(value: Any) -> Any:
-    """Return JSON data: dataclasses and named tuples become objects; NaN and infinities, absent in JSON, become null.
+    """Return JSON data: dataclasses and named tuples become objects; NaN and infinities become null.
 
     >>> json_data({1: (0.5, math.nan)})
     {'1': [0.5, None]}

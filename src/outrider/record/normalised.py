@@ -1,4 +1,4 @@
-"""Normalisation of texts, to find questions that are written differently but are the same."""
+"""Normalisation of texts, to find questions that differ only in spacing, case or Unicode variants."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import unicodedata
 def normalised(text: str) -> str:
     """Remove differences of case, spacing and Unicode variants.
 
-    The function finds duplicates that must be excluded: a training problem among held-out problems, or a question
-    among the examples in its own prompt. Different texts that differ only in spacing, case or a superscript ("1 23" and
-    "12 3", "2²" and "22") become equal, which is the safe side here.
+    Equal normalised texts are duplicates that must be excluded: a training problem that is also held out, or a question
+    that is also among the examples in its prompt. Some different texts become equal as well, such as "1 23" and "12 3",
+    or "2²" and "22"; this is safe, because it only excludes more problems.
 
     >>> normalised("Find  X!") == normalised("find x\uff01")
     True

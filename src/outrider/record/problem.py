@@ -1,4 +1,4 @@
-"""A problem: a prompt, and what its verifier needs to verify an answer."""
+"""A problem: a prompt, and the data that its verifier needs to verify an answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Problem:
         prompt: the text that the policy continues, before any chat template; in a chat, the text of the last message.
         answer: the gold answer, or other data for the verifier; plain JSON data.
         level: difficulty label used to group results; ``""`` if the task has none.
-        metadata: anything else to store with the problem; plain JSON data.
+        metadata: other data to store with the problem; plain JSON data.
         messages_before: the messages before the prompt, in the format of chat templates, if the prompt is the user's
             last message in a chat; None if the prompt is plain text.
         tools: JSON schemas of the tools that the policy may call; a chat template writes them into the prompt.
@@ -43,7 +43,7 @@ class Problem:
 
     @property
     def prompt_end(self) -> str:
-        """The end of the prompt as the model reads it; empty for a chat that no chat template has rendered yet."""
+        """The end of the prompt after rendering; empty for a chat prompt that no chat template has rendered yet."""
         return str(self.metadata.get(_PROMPT_END, "" if self.messages_before is not None else self.prompt))
 
     @property
@@ -52,5 +52,5 @@ class Problem:
         return _PROMPT_END in self.metadata
 
     def prompted(self, rendered: str) -> Problem:
-        """Return the problem with the end of its rendered prompt, where a chat template may open the reasoning."""
+        """Return the problem with the end of its rendered prompt, where a chat template may open a thinking block."""
         return replace(self, metadata={**self.metadata, _PROMPT_END: rendered[-_LONGEST_END:]})

@@ -1,4 +1,4 @@
-"""A request: the rollouts that a stage of the explorer asks the sampler for."""
+"""A request: the rollouts of one problem that a stage of the explorer requests from the sampler."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Prefix:
 
     Attributes:
         parent: id of the earlier rollout, from this step or an earlier step.
-        ids: the kept response tokens, from the first token of the *path* (the parent's own prefix included).
-        observed: begin and end in ``ids`` of each observation, in order: the one before the first turn, and the reply
-            to each turn, empty ones included. None: the explorer fills them in.
+        ids: the kept response tokens, which include the parent's own prefix.
+        observed: begin and end in ``ids`` of each observation, in order: the observation before the first turn, then
+            the reply to each turn, even if the reply is empty. None: the explorer fills in ``observed``.
     """
 
     parent: str
@@ -35,16 +35,16 @@ class Prefix:
 class SampleRequest:
     """A request for ``n`` rollouts of one problem with one prompt.
 
-    A stage sets the first block of fields; the explorer sets the second before the sampler gets the request.
+    A stage sets the first block of fields; the explorer sets the second block before the sampler gets the request.
 
     Attributes:
         problem: the problem to solve.
         n: number of rollouts, >= 1.
         prefix: response prefix to continue; None: start after the prompt.
-        context: what ``prompt_ids`` contain besides the problem.
-        stream: the loss stream that the rollouts belong to (``"main"``, ``"branch"``, ...).
+        context: description of the additional text in ``prompt_ids``, such as examples or a hint.
+        stream: the loss stream (a set of rollouts with its own loss weight), such as ``"main"`` or ``"branch"``.
         prompt_ids: token ids of the prompt; None: the explorer encodes the plain prompt.
-        params: sampling options; None: those of the run.
+        params: sampling options; None: the sampling options of the run.
         replay: rollout of an earlier step that joins the group; nothing is sampled, and ``n`` is 1.
         stage: the stage that made the request.
         group_id: the group that the rollouts join.
@@ -71,12 +71,12 @@ class SampleRequest:
         return f"{self.group_id}/{self.first_member + index}"
 
     def rollout_seed(self, index: int) -> int:
-        """Return the seed of the ``index``-th rollout; it does not depend on when or in which batch it is sampled."""
+        """Return the seed of the ``index``-th rollout, which does not depend on the time or batch of sampling."""
         parent, at = ("", 0) if self.prefix is None else (self.prefix.parent, self.prefix.branch_at)
         return identity_seed(self.seed, self.group_id, self.first_member + index, parent, at)
 
     def replayed(self) -> Rollout:
-        """Return the rollout of an earlier step as a member of this step's group.
+        """Return the rollout of an earlier step as a rollout of this step's group.
 
         Raises:
             ValueError: the request has no rollout to replay.

@@ -14,11 +14,12 @@ from outrider.record.verdict import Verdict
 
 
 class StopReason(StrEnum):
-    """Why a rollout ended.
+    """The reason why a rollout ended.
 
-    ``STOP``: end-of-sequence token; ``TEXT``: a stop text in its own tokens; ``LENGTH``: token limit; ``CONTEXT``: the
-    model's context was full. With an environment, ``DONE``: the environment ended the episode; ``TURNS``: turn limit;
-    ``ENVIRONMENT``: the environment failed. ``LENGTH``, ``CONTEXT`` and ``TURNS`` are truncations.
+    ``STOP``: the policy sampled an end-of-sequence token; ``TEXT``: the rollout's own tokens contain a stop text;
+    ``LENGTH``: token limit; ``CONTEXT``: the model's context was full. With an environment, ``DONE``: the environment
+    ended the episode; ``TURNS``: turn limit; ``ENVIRONMENT``: the environment failed. ``LENGTH``, ``CONTEXT`` and
+    ``TURNS`` are truncations.
     """
 
     STOP = "stop"
@@ -31,7 +32,7 @@ class StopReason(StrEnum):
 
     @property
     def truncates(self) -> bool:
-        """Whether a limit ended the rollout, not the policy or the environment."""
+        """Whether a limit ended the rollout, and not the policy or the environment."""
         return self in (StopReason.LENGTH, StopReason.CONTEXT, StopReason.TURNS)
 
 
@@ -40,9 +41,9 @@ class Observation(NamedTuple):
 
     Attributes:
         at: number of own tokens before the observation.
-        tokens: number of observed tokens; 0 if nothing was shown, as after the last turn.
-        begin, end: the observation's place in the rollout's ``text``, in characters.
-        error: whether the turn made an invalid request.
+        tokens: number of observed tokens; 0 if the policy saw no observation, as after the last turn.
+        begin, end: the observation's start and end in the rollout's ``text``, in characters.
+        error: whether the policy's turn made an invalid request, such as a call of an unknown tool.
         cut: whether the observation was truncated.
     """
 
@@ -55,48 +56,53 @@ class Observation(NamedTuple):
 
     @property
     def span(self) -> tuple[int, int]:
-        """Number of own tokens before the observation, and number with it."""
+        """Begin and end of the observation among the rollout's own tokens."""
         return self.at, self.at + self.tokens
 
 
 LOG_RATIO_STEP = 2.0**-13
-"""Resolution of stored log ratios, 1.2e-4. Finer differences are rounding noise, which would not compress on disk."""
+"""Resolution of stored log ratios, 1.2e-4. Smaller differences are rounding noise, which cannot be compressed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # arrays cannot be compared with one truth value
 class Rollout:
-    """One response with everything needed to verify it, train on it and explain it.
+    """One response, with all data needed to verify the response, train on it and explain it.
 
-    The sequence that the model saw is ``prompt_ids + prefix_ids + token_ids``. *Own* tokens are ``token_ids``: those
-    that this rollout sampled or observed itself. The prefix belongs to the parent.
+    The sequence that the model saw is ``prompt_ids + prefix_ids + token_ids``. The rollout's *own* tokens are
+    ``token_ids``: the tokens that were sampled or observed in this rollout. The prefix belongs to the parent, the
+    rollout from which a branch starts.
 
-    None, zero and NaN differ: ``verdict`` and ``reward`` are None until assigned; a reward of NaN means *unscorable*
-    (the verifier failed, not the policy) and is excluded from every baseline.
+    None, zero and NaN have different meanings. ``verdict`` and ``reward`` are None until assigned. A reward of NaN
+    means *unscorable* (the verifier failed, not the policy); an unscorable rollout is excluded from every baseline.
 
     Attributes:
         id: ``group_id/member``.
-        problem_id, group_id, member: identity; a group is one problem in one step.
+        problem_id: id of the problem.
+        group_id: id of the group: the rollouts of one problem in one step.
+        member: index of the rollout in its group.
         prompt_ids, prefix_ids, token_ids: int32.
-        logprobs_T: float32, one per own token, under ``mode``.
-        entropies_T: float32, nats, of the full distribution under ``mode``; None if the engine cannot compute them.
-        mode: the distribution of log-probabilities and entropies.
+        logprobs_T: float32, the log-probability of each own token under ``mode``.
+        entropies_T: float32, nats, of the full distribution under ``mode``; None if the engine returns no entropies.
+        mode: the distribution to which log-probabilities and entropies refer.
         trainable_T: bool, False for observed tokens (tool output), which were not sampled; None: all True.
         observations: the environment's replies, in order; observations in the prefix belong to the parent.
-        parent, branch_at: id of the rollout that ``prefix_ids`` come from, and their number; None and 0 for a root.
-        context, stream, stage: those of the request; a replayed rollout has a context of kind ``"replayed"``.
+        parent: id of the rollout from which ``prefix_ids`` are taken; None for a rollout that starts at the prompt.
+        branch_at: number of ``prefix_ids``.
+        context, stream, stage: as in the request; a replayed rollout has a context of kind ``"replayed"``.
         policy_version: version of the weights that sampled the tokens.
         seed: the identity seed used for sampling.
         stop: see :class:`StopReason`.
-        text: own tokens decoded, without special tokens.
-        prefix_text: ``prefix_ids`` decoded, so that a branch can be verified as a whole.
-        verdict, reward: the verdict, and its reward under the run's reward map.
-        advantage: mean advantage of the trainable tokens; None if credit assigned none.
+        text: decoded text of the own tokens, without special tokens.
+        prefix_text: decoded text of ``prefix_ids``, so that a branch can be verified as a whole.
+        verdict: the verifier's verdict.
+        reward: the verdict's reward under the run's reward map.
+        advantage: mean advantage of the trainable tokens; None if no advantage was assigned.
         advantages_T: float32, one per own token, 0 for observed tokens; None if all have the same advantage.
-        predicted: the problem's pass rate as a stage predicted it before the step, from 0 to 1; None: no prediction.
+        predicted: the problem's pass rate, from 0 to 1, as a stage predicted before the step; None: no prediction.
         log_ratios_T: float32, one per own token: log-probability in the forward pass of the rollout's last update minus
-            the log-probability when sampled, in steps of :data:`LOG_RATIO_STEP`; 0 for observed tokens. None without
-            such a pass, or if the learner does not report it.
-        unused: why the rollout was not trained on; ``""`` if it was.
+            the log-probability at sampling, in steps of :data:`LOG_RATIO_STEP`; 0 for observed tokens. None if there
+            was no such pass, or if the learner does not report its log-probabilities.
+        unused: why the rollout was not trained on; ``""`` if it was trained on.
     """
 
     problem_id: str
@@ -133,7 +139,7 @@ class Rollout:
 
     @property
     def replayed(self) -> bool:
-        """Whether an earlier step sampled the rollout: it is trained on again, but not as a current-policy sample."""
+        """Whether an earlier step sampled the rollout, which is trained on again as an off-policy sample."""
         return self.context.kind == "replayed"
 
     @property
@@ -142,7 +148,7 @@ class Rollout:
 
     @property
     def response_ids(self) -> Ids:
-        """Prefix and own tokens: the whole response as the model saw it."""
+        """The tokens of the whole response: prefix and own tokens."""
         return np.concatenate([self.prefix_ids, self.token_ids])
 
     @property
@@ -155,12 +161,12 @@ class Rollout:
 
     @property
     def success(self) -> bool:
-        """Whether the verdict is correct, whatever the reward; False without a verdict."""
+        """Whether the verdict is correct, regardless of the reward; False without a verdict."""
         return self.verdict is not None and self.verdict.success
 
     @property
     def trainable_tokens(self) -> int:
-        """Number of own tokens that the policy sampled; the others were observed."""
+        """Number of own tokens that the policy sampled; the other own tokens were observed."""
         return len(self.token_ids) if self.trainable_T is None else int(self.trainable_T.sum())
 
     @property
@@ -175,7 +181,7 @@ class Rollout:
         return self._with(verdict=verdict, reward=reward)
 
     def again(self, group_id: str, member: int, stage: str, stream: str) -> Rollout:
-        """Return the rollout as a member of a later step's group: same verdict and log-probabilities, no reward."""
+        """Return a copy for a later step's group, with the same verdict and log-probabilities and without a reward."""
         return self._with(
             group_id=group_id,
             member=member,
@@ -191,10 +197,10 @@ class Rollout:
         )
 
     def credited(self, advantages_N: NDArray[np.float64], unused: str) -> Rollout:
-        """Return the rollout with the advantages of its trainable tokens, and the reason if it is not trained on.
+        """Return the rollout with the advantages of its trainable tokens, and with the reason ``unused``.
 
-        If a whole path is trained, ``advantages_N`` covers the path, and the rollout's own advantages come last.
-        Degenerate cases: without tokens, the advantage is None.
+        If prefix and own tokens are both trained, ``advantages_N`` covers both, with the own tokens' advantages last.
+        Degenerate case: without tokens, the advantage is None.
         """
         mean = float(advantages_N.sum()) / len(advantages_N) if len(advantages_N) else None
         advantages_T = None
@@ -207,7 +213,7 @@ class Rollout:
     def trained_with(self, logprobs_N: NDArray[np.float32]) -> Rollout:
         """Return the rollout with the log ratios of its last update, from the update's log-probabilities.
 
-        If a whole path is trained, ``logprobs_N`` covers the path, and the rollout's own log-probabilities come last.
+        If prefix and own tokens are both trained, ``logprobs_N`` covers both, with the own tokens last.
         """
         own_T = logprobs_N[len(logprobs_N) - len(self.token_ids) :]
         steps_T = np.round((own_T - self.logprobs_T) / LOG_RATIO_STEP) * LOG_RATIO_STEP
@@ -220,11 +226,11 @@ class Rollout:
         return self if rate is None else self._with(predicted=rate)
 
     def excluded(self, reason: str) -> Rollout:
-        """Return the rollout marked as not trained on; the first reason is kept."""
+        """Return the rollout marked as not trained on; an earlier reason is kept instead of ``reason``."""
         return self if self.unused else self._with(unused=reason)
 
     def _with(self, **changes: Any) -> Rollout:
-        """Like ``dataclasses.replace``, but faster."""
+        """Return a copy with changed fields, like ``dataclasses.replace``, but faster."""
         # skipping __init__ takes a fifth of the time: a step changes hundreds of rollouts twice
         twin = object.__new__(Rollout)
         for name in self.__slots__:

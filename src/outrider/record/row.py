@@ -1,4 +1,4 @@
-"""A weighted row: one sequence, the advantages of its own tokens, and their weight in the loss."""
+"""A weighted row: one sequence, the advantages of its own tokens, and the tokens' weight in the loss."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class WeightedRow:
         context_ids: the prompt and a branch's prefix, which are never trained.
         token_ids: own tokens: the response after the prefix.
         old_logprobs_N: float32, log-probabilities of the sampling policy, under ``mode``.
-        advantages_N: float64; 0 for tokens without a signal.
+        advantages_N: float64, the advantage of each own token; 0 for tokens without a training signal.
         trainable_N: bool; False for observed tokens.
         stream: loss stream, which sets the row's denominator and weight in the loss.
         group: group id; rows of one group are never split over optimizer batches.
@@ -32,14 +32,14 @@ class WeightedRow:
         importance_N: float64, weights of the policy term (:mod:`outrider.objective.correction`); None: all 1.
         place: index among the rows of its step; set by the learner.
 
-    ``Loss.prepare`` sets the attributes below for a whole optimizer batch; until then, a row has no weight.
+    ``Loss.prepare`` sets the attributes below for a whole optimizer batch; before that call, a row has no weight.
 
     Attributes:
         weight: weight of each trainable token in every term of the loss.
         trained: whether any term of the loss has a gradient; other rows are not computed.
-        keeps_N: bool, whether a token keeps its policy gradient; None: all do.
+        keeps_N: bool, whether a token keeps its policy gradient; None: all tokens keep their gradient.
         penalties_N: float64, coefficient of each token's distance from the sampling policy; None: all 0.
-        pulled: whether the KL to the reference applies to the row.
+        pulled: whether the KL penalty toward the reference policy applies to the row.
     """
 
     context_ids: Ids
@@ -72,14 +72,14 @@ class WeightedRow:
 
 
 Logprobs = Callable[[Sequence[WeightedRow]], list[NDArray[np.floating]]]
-"""A function that computes the log-probabilities of own tokens, one array per row."""
+"""A function that computes the log-probabilities of the rows' own tokens, as one array per row."""
 
 
 def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -> WeightedRow:
-    """Return a rollout's row with a prompt (its own or the plain one) and one advantage per trainable token.
+    """Return a rollout's row, with one advantage per trainable token.
 
-    The rollout's prefix becomes context. The prefix policy (:mod:`outrider.credit.paths`) decides whether and in which
-    row the prefix is trained.
+    ``prompt_ids`` are the rollout's own prompt or the problem's plain prompt. The rollout's prefix becomes context. The
+    prefix policy (:mod:`outrider.credit.paths`) decides whether the prefix is trained, and in which row.
 
     Raises:
         ValueError: the number of advantages is not the number of trainable tokens.
@@ -110,7 +110,7 @@ def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -
 
 
 def imitation_row(context_ids: Ids, token_ids: Ids, trainable_N: NDArray[np.bool_] | None = None) -> WeightedRow:
-    """Return a row for supervised training: own tokens have advantage 1, except for observed ones, which have 0."""
+    """Return a row for supervised training: own tokens have advantage 1, and observed tokens have advantage 0."""
     trainable_N = np.ones(len(token_ids), np.bool_) if trainable_N is None else trainable_N
     zeros = np.zeros(len(token_ids), np.float32)
     return WeightedRow(context_ids, token_ids, zeros, trainable_N.astype(np.float64), trainable_N)

@@ -12,10 +12,11 @@ Ids = NDArray[np.int32]
 
 
 class Mode(NamedTuple):
-    """The distribution that a log-probability belongs to.
+    """The distribution to which a log-probability refers.
 
-    Two log-probabilities may be compared (a ratio, a KL) only if their modes are equal. ``RAW`` is the model's own
-    softmax; ``temperature`` divides the logits; ``top_p`` and ``top_k`` (0: off) renormalise over the kept tokens.
+    Two log-probabilities may be compared (in a ratio or a KL) only if their modes are equal. ``RAW`` is the model's
+    softmax at temperature 1. ``temperature`` divides the logits; ``top_p`` and ``top_k`` (0: off) renormalise the
+    distribution over the kept tokens.
     """
 
     temperature: float = 1.0
@@ -32,9 +33,10 @@ class SamplingParams:
 
     Attributes:
         temperature: softmax temperature; 0 means greedy.
-        top_p, top_k: truncation of the sampling distribution; 1.0 and 0 are off.
-        max_tokens: maximum response tokens, end-of-sequence token included; a branch's prefix counts, so that
-            all paths of a group share one limit.
+        top_p: probability mass of the tokens that may be sampled; 1.0 is off.
+        top_k: number of most likely tokens that may be sampled; 0 is off.
+        max_tokens: maximum response tokens, end-of-sequence token included; a branch's prefix counts, so that all
+            responses of a group share one limit.
     """
 
     temperature: float = 1.0
@@ -44,24 +46,25 @@ class SamplingParams:
 
     @property
     def logprob_mode(self) -> Mode:
-        """The mode of the reported log-probabilities: the temperature is applied, truncation is not.
+        """The distribution of the reported log-probabilities, with the temperature but without truncation.
 
-        Without truncation this is the sampling distribution. With truncation, tokens come from a renormalised
-        distribution, whose log-probabilities the learner could not reproduce. Greedy decoding reports the raw
-        distribution.
+        Without truncation, this distribution is the sampling distribution. With truncation, tokens are sampled from a
+        renormalised distribution, whose log-probabilities the learner could not reproduce. Greedy decoding reports the
+        log-probabilities of the raw distribution.
         """
         return Mode(self.temperature) if self.temperature > 0 else RAW
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The prompt before a response: the plain prompt, or one seeded with worked examples or a hint.
+    """The kind of prompt before a response: the plain prompt, or a prompt seeded with worked examples or a hint.
 
     Attributes:
         kind: ``"plain"`` or ``"seeded"``; ``"replayed"`` for the plain prompt of a rollout from an earlier step.
-        exemplars: problem ids of the examples, in order; for a replayed rollout, its original id; empty for plain.
-        trained: prompt of the rollout in training: ``"as_generated"``, the prompt it was sampled from; ``"original"``,
-            the problem's plain prompt; ``"excluded"``, not trained on (the rollout still counts in baselines).
+        exemplars: problem ids of the examples, in order; for a replayed rollout, its original id; empty for a plain
+            prompt.
+        trained: prompt of the rollout in training. ``"as_generated"``: the prompt used for sampling; ``"original"``:
+            the problem's plain prompt; ``"excluded"``: the rollout is not trained on, but still counts in baselines.
     """
 
     kind: str = "plain"

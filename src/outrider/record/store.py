@@ -58,7 +58,7 @@ class _Column(NamedTuple):
     nullable: bool = False
 
 
-# A new column, or a column's new meaning, needs a new SCHEMA_VERSION: readers refuse unknown versions.
+# A new column, or a new meaning of a column, needs a new SCHEMA_VERSION, since readers reject unknown versions.
 _COLUMNS = (
     _Column("problem_id", _TEXT, lambda r: r.problem_id),
     _Column("group_id", _TEXT, lambda r: r.group_id),
@@ -112,9 +112,9 @@ class RolloutStore:
     """The rollouts of a run: ``<folder>/<name>-<step>.parquet``, one file per step and name.
 
     The name is the purpose of the rollouts: ``"train"``, or the name of an evaluation. One process writes; any number
-    may read at the same time, because a file appears under its name only when it is complete. A kill during a write
-    leaves a hidden temporary file, which readers ignore and ``sweep`` (record/disk.py) removes. Files written before
-    :meth:`sync` survive a power cut too.
+    of processes may read at the same time, because a file appears under its name only when it is complete. A kill
+    during a write leaves a hidden temporary file, which readers ignore and ``sweep`` (record/disk.py) removes. Files
+    written before :meth:`sync` also survive a power cut.
 
     Rollouts are read back exactly as they were written (None, NaN and zero stay distinct), with one exception. Parquet
     text is UTF-8, so a lone surrogate in a text (broken JSON input can hold one) is stored as its escape, the six
@@ -137,8 +137,8 @@ class RolloutStore:
     ) -> Path:
         """Write the rollouts of one step as one file; without rollouts, the file has no rows.
 
-        ``levels`` maps problem ids to difficulty labels, stored in the column ``level`` for reports; problems without
-        a label get null. ``test_sets`` does the same for the names of test sets and the column ``test_set``.
+        ``levels`` maps problem ids to difficulty labels, which are stored in the column ``level`` for reports; problems
+        without a label get null. ``test_sets`` maps problem ids to test sets, stored in the column ``test_set``.
 
         Raises:
             UserError: the step's file exists (rollouts are never overwritten), or the write fails (disk full or not
@@ -165,7 +165,7 @@ class RolloutStore:
         return path
 
     def sync(self) -> None:
-        """Wait until everything written so far is on the disk.
+        """Wait until all files written so far are on disk.
 
         Raises:
             UserError: the sync fails.
@@ -176,7 +176,7 @@ class RolloutStore:
         self._unsynced = []
 
     def steps(self, name: str = "train") -> list[int]:
-        """The steps on disk, ascending."""
+        """The steps whose rollouts are on disk, in ascending order."""
         return sorted(step for file_name, step, _ in self._files() if file_name == name)
 
     def names(self) -> list[str]:
@@ -204,12 +204,13 @@ class RolloutStore:
         step: int | None = None,
         keep: Callable[[pa.ChunkedArray], pa.ChunkedArray] | None = None,
     ) -> pa.Table:
-        """Return all steps, or one, as a table with only ``columns`` (None: all); without files it has no rows.
+        """Return the rollouts of all steps, or of one step, as a table with ``columns`` (None: all columns).
 
-        ``keep`` selects rows by their ``outcome``, file by file, so that memory holds one file and the kept rows.
+        Without files, the table has no rows. ``keep`` selects rows by their ``outcome``, file by file, so that only one
+        file and the kept rows are in memory.
 
         Raises:
-            UserError: as in :meth:`read`.
+            UserError: see :meth:`read`.
             ValueError: a column is unknown.
         """
         wanted = SCHEMA.names if columns is None else columns
@@ -229,7 +230,7 @@ class RolloutStore:
     def set_aside(self, after_step: int, into: Path) -> list[Path]:
         """Move the files of all steps later than ``after_step``, of every name, into another folder.
 
-        Used when a run resumes from an earlier checkpoint. Nothing is deleted; returns the new paths.
+        A run that resumes from an earlier checkpoint calls this method. Nothing is deleted. Returns the new paths.
 
         Raises:
             UserError: a file cannot be moved.
@@ -274,7 +275,7 @@ def _utf8(text: str) -> str:
 
 
 def _ragged(arrays: list[Any], type: pa.DataType) -> pa.Array:
-    """Return NumPy arrays (or None) as one list column, without creating a Python object per number."""
+    """Return NumPy arrays, of which some may be None, as one list column, without a Python object per number."""
     dtype = pa.array([], type.value_type).to_numpy(zero_copy_only=False).dtype  # to_pandas_dtype may need pandas
     offsets = np.zeros(len(arrays) + 1, dtype=np.int32)
     np.cumsum([0 if a is None else len(a) for a in arrays], out=offsets[1:])
@@ -354,7 +355,7 @@ def _rollouts(table: pa.Table) -> Iterator[Rollout]:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Return a column as Python values; lists of numbers as NumPy arrays (writable views into one array)."""
+    """Return a column as Python values; lists of numbers become NumPy arrays (writable views into one array)."""
     if not _of_numbers(column.type):
         return list(column.to_pylist())
     # numbers straight from Arrow's buffer: to_pylist would create a Python object for each

@@ -1,4 +1,4 @@
-"""Readers of CSV and Parquet files: one row at a time, with its place in the file for error messages."""
+"""Readers of CSV and Parquet files, which yield each row with its place in the file, for error messages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def csv_rows(path: Path, file: IO[bytes]) -> Iterator[tuple[str, dict[str, Any]]
 
 
 def parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each row of a Parquet file with its place.
+    """Yield each row of a Parquet file with its place in the file.
 
     Raises:
         UserError: the file is damaged, or two columns have one name.
@@ -63,6 +63,6 @@ def parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _refuse_twins(names: Iterable[str], place: str) -> None:
-    """Refuse duplicate column names: without an error, the last of two columns would win."""
+    """Reject duplicate column names: otherwise, the last of two columns with one name would replace the first."""
     if twins := [name for name, times in Counter(names).items() if times > 1]:
         raise UserError(f"{place}: two columns are called {twins[0]!r}")

@@ -1,4 +1,4 @@
-"""Which tokens and which text of a multi-turn rollout come from the policy, and which from the environment."""
+"""Splits the tokens and the text of a multi-turn rollout into parts from the policy and from the environment."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from outrider.record.rollout import Rollout
 
 
 def sampled(rollout: Rollout, relatives: Mapping[str, Rollout]) -> NDArray[np.bool_]:
-    """Return which response tokens the policy sampled, bool ``[T]``; the prefix is looked up in ``relatives``.
+    """Return a mask ``[T]`` of the response tokens that the policy sampled.
 
-    A prefix from an earlier step has no relative. It contains no observations, so all its tokens count as sampled.
+    ``relatives`` has the rollouts of the group by id; the prefix is looked up there. A prefix from an earlier step is
+    not in ``relatives``, and contains no observations, so all tokens of such a prefix count as sampled.
     """
     own_T = np.ones(len(rollout.token_ids), np.bool_) if rollout.trainable_T is None else rollout.trainable_T
     parent = relatives.get(rollout.parent or "")
@@ -25,7 +26,7 @@ def sampled(rollout: Rollout, relatives: Mapping[str, Rollout]) -> NDArray[np.bo
 def observed(rollout: Rollout, relatives: Mapping[str, Rollout], upto: int) -> tuple[tuple[int, int], ...]:
     """Return begin and end of each observation within the first ``upto`` response tokens, prefix included.
 
-    An observation that ends at ``upto`` is included, even an empty one: the turn before it has been answered.
+    An observation that ends at ``upto`` is included, even if empty: the environment has answered the turn before it.
     """
     at, parent = rollout.branch_at, relatives.get(rollout.parent or "")
     before = () if parent is None else observed(parent, relatives, min(at, upto))
@@ -41,10 +42,10 @@ class TextPart(NamedTuple):
 
 
 def text_parts(text: str, observed: Sequence[tuple[int, int]]) -> list[TextPart]:
-    """Split a response into alternating parts of policy and environment; the first and last are the policy's.
+    """Split a response into alternating parts of policy and environment; the first and last part are the policy's.
 
-    ``observed`` has begin and end of each observation, in characters, in order. Parts may be empty; joined, they are
-    the text.
+    ``observed`` has begin and end of each observation, in characters, in order. Parts may be empty; the joined parts
+    are the text.
 
     >>> [tuple(part) for part in text_parts("2 + 2 is [calc: 4] so 4", [(9, 18)])]
     [(True, '2 + 2 is '), (False, '[calc: 4]'), (True, ' so 4')]

@@ -1,4 +1,4 @@
-"""A verdict: what the verifier found, before a reward is assigned."""
+"""A verdict: the verifier's result for one response, before a reward is assigned."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """The outcome of a verification. Only ``CORRECT`` is success; ``TIMEOUT`` and ``ERROR`` do not rate the answer."""
+    """The outcome of a verification. Only ``CORRECT`` is a success; ``TIMEOUT`` and ``ERROR`` rate no answer."""
 
     CORRECT = "correct"
     INCORRECT = "incorrect"
@@ -22,8 +22,8 @@ class Verdict:
 
     Attributes:
         outcome: see :class:`Outcome`.
-        score: the verifier's score, usually 0 or 1; graded tasks may use values in between. NaN if the outcome is
-            ``TIMEOUT`` or ``ERROR``: unscorable is not zero.
+        score: the verifier's score, usually 0 or 1; graded tasks may use values in between. If the outcome is
+            ``TIMEOUT`` or ``ERROR``, the score is NaN, not 0.
         seconds: wall time of the verification; the only field that differs between two equal runs.
         answer: the extracted answer, as text; ``""`` if there is none.
         detail: short reason for the outcome.

@@ -56,7 +56,7 @@ SECTIONS: tuple[Callable[[RunData], Section | None], ...] = (
 
 
 OF_A_TRAINING = (budget.section, groups.section, credit.section, calibration.section, sampler.section)
-"""Sections about training, which the report of an evaluation without training does not have."""
+"""Sections about training, which are excluded from the report of an evaluation without training."""
 
 
 def build(run: RunData) -> Report:
@@ -74,7 +74,7 @@ def build(run: RunData) -> Report:
 
 
 def _at_one_step(figure: Figure) -> Figure:
-    """Return a single-step figure as a bar chart; return any other figure unchanged."""
+    """Return a figure with a single step as a bar chart; return any other figure unchanged."""
     if figure.x != "step" or any(len(series.x) != 1 for series in figure.series):
         return figure
     names, values = [series.name for series in figure.series], [series.y[0] for series in figure.series]
@@ -105,6 +105,6 @@ def _facts(run: RunData) -> dict[str, CellValue]:
         facts |= {} if tokens is None else {f"{purpose}tokens": int(tokens)}
     if not len(drawn["trains"]):
         facts["rollouts"] = 0
-    if run.notices:  # a run's notices name unreadable files; an import's say how fields were interpreted
+    if run.notices:  # a run's notices name unreadable files; an importer's notices state how fields were interpreted
         facts["not read" if run.has("files") else "notes"] = " ".join(run.notices)
     return {"recipe" if key == "name" else key: value for key, value in facts.items()}

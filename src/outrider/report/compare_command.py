@@ -38,10 +38,10 @@ _FEWEST = 2
 
 
 def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Mapping[str, str] | None = None) -> int:
-    """Compare the runs at ``paths`` and return 0 whatever the result.
+    """Compare the runs at ``paths``, and return 0 for any result.
 
-    ``out`` is an HTML file or a folder (:func:`outrider.report.places.report_files`). By default both files go into
-    the first run's parent folder. They overwrite the files of an earlier comparison.
+    ``out`` is an HTML file or a folder (:func:`outrider.report.places.report_files`). By default, both files are
+    written to the first run's parent folder. They overwrite the files of an earlier comparison.
 
     Raises:
         UserError: :func:`compared` fails, ``out`` is neither an HTML file nor a folder, or a file cannot be written.
@@ -57,9 +57,9 @@ def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Map
 
 
 def compared(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> tuple[Report, list[str], list[str]]:
-    """Return the report that compares the first run with every other, a paragraph per other run, and notices.
+    """Return the report that compares the first run with every other run, a paragraph per other run, and notices.
 
-    A dump with several models counts as one run per model, sorted by name.
+    Another framework's rollouts of several models count as one run per model, sorted by name.
 
     Raises:
         UserError: there are fewer than two runs, or a run is given twice or cannot be read.
@@ -82,7 +82,7 @@ def compared(paths: Sequence[Path], columns: Mapping[str, str] | None = None) ->
 
 
 def _named_apart(found: Sequence[tuple[Path, RunData, RunData]]) -> list[RunData]:
-    """Return the runs, or the models of dumps, under unique names; if names collide, add the run's name or path."""
+    """Return the runs, or the models in a run, under unique names; if names collide, add the run's name or path."""
     names = [
         [one.name for _, _, one in found],
         [one.name if one is run else f"{run.name}: {one.name}" for _, run, one in found],
@@ -96,7 +96,7 @@ def comparison(runs: Sequence[RunData]) -> tuple[Report, list[str]]:
     """Return the comparison report, and a paragraph about each run except the first."""
     for run in runs:
         gather(run)
-    policies = branching.section(runs)  # before the runs are cut, since an analysis may be of any step
+    policies = branching.section(runs)  # before the runs are cut, since any step may have been analysed
     budget, compared = cut_at_equal_tokens(runs)
     first, *others = compared
     pairs = {one.name: paired_runs(first, one) for one in others}
@@ -129,7 +129,7 @@ def comparison(runs: Sequence[RunData]) -> tuple[Report, list[str]]:
 
 
 def _print(made: Report, sentences: Sequence[str], console: Console) -> None:
-    """Print the differences from the first run, how the runs were compared, and each run's finding names."""
+    """Print the differences from the first run, how the runs were compared, and the names of each run's findings."""
     console.print(Text(made.title, "bold"))
     for sentence in (*sentences, *made.sections[0].text.split("\n\n")):
         console.print(Text("\n" + sentence.replace("`", "")))

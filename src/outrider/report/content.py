@@ -9,21 +9,21 @@ from typing import Any, Literal, NamedTuple
 from outrider.measure import Interval
 from outrider.record.json_data import json_data
 
-SCHEMA_VERSION = 2  # version 1 had intervals as text in separate columns, ids as text, and no opening
+SCHEMA_VERSION = 2  # version 1 had intervals as text in separate columns, ids as text, and no opening section
 
 PlotKind = Literal["line", "points", "bars", "stack", "sets"]
 Unit = Literal["percent", "points"]
-"""How a share is displayed: 0.5 is shown as 50.0 % or, if it is a difference, as +50.0 points; the data keep 0.5."""
+"""The display unit of a share: 0.5 is shown as 50.0 % or, if it is a difference, as +50.0 points; the data keep 0.5."""
 
 
 class RolloutsOf(NamedTuple):
-    """A table cell that names a problem or one rollout, and says how to find its rollouts.
+    """A table cell that names a problem or one rollout, with the data needed to find the rollouts.
 
     Attributes:
         problem: id of the problem.
-        rollout: ``group/member`` of one rollout; "" stands for all rollouts of the problem.
+        rollout: ``group/member`` of one rollout; "" refers to all rollouts of the problem.
         split: purpose of the rollouts, such as ``train`` or ``evaluate``.
-        step: a step at which the rollouts were drawn.
+        step: a step in which the rollouts were sampled.
         run: name of the run; "" in a report of one run.
     """
 
@@ -43,9 +43,9 @@ class Series:
 
     Attributes:
         name: label in the legend.
-        x, y: coordinates, two lists of equal length; for bars, ``x`` holds their names. NaN is a gap.
+        x, y: coordinates, as two lists of equal length; for bars, ``x`` has the names of the bars. NaN is a gap.
         low, high: interval bounds of each ``y``; empty if there are no intervals.
-        hover: additional tooltip text of each point; empty if there is none.
+        hover: additional tooltip text of each point; empty if there is no additional text.
     """
 
     name: str
@@ -60,9 +60,10 @@ class Series:
 class Figure:
     """One plot; if ``y_range`` is None, the y axis is fitted to the data.
 
-    ``kind``: ``stack`` plots shares that add up to 1. ``sets`` draws overlapping sets, one per series: ``x`` names the
-    regions, which all series share. ``y`` is the region's size if it lies in the set, otherwise NaN. ``percent``: the
-    axes ("x", "y" or "xy") whose values are shares to be shown in percent.
+    If ``kind`` is ``stack``, the figure plots shares that add up to 1. If ``kind`` is ``sets``, it draws overlapping
+    sets, one per series: ``x`` has the names of the regions, which are the same for all series, and ``y`` is a region's
+    size if the region lies in the set, otherwise NaN. ``percent`` selects the axes ("x", "y" or "xy") whose values are
+    shares and are shown in percent.
     """
 
     id: str
@@ -79,10 +80,10 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class TableBlock:
-    """A table. The page formats its numbers; None is an empty cell.
+    """A table, whose numbers the page formats; None is an empty cell.
 
-    ``units``: the unit of each column that holds shares or differences of shares. An :class:`Interval` cell is shown
-    with its bounds. ``marked``: row and column of each cell that is shown with a †, which ``note`` explains.
+    ``units`` has the unit of each column of shares or differences of shares. An :class:`Interval` cell is shown with
+    its bounds. ``marked`` has the row and column of each cell that is shown with a †; ``note`` explains this mark.
     """
 
     id: str
@@ -95,10 +96,10 @@ class TableBlock:
 
 
 class Observed(NamedTuple):
-    """Character range of a rollout's text that an environment wrote.
+    """A character range of a rollout's text that an environment wrote.
 
     Attributes:
-        error: whether the range answers an invalid request.
+        error: whether the text in this range is the reply to an invalid request.
     """
 
     begin: int
@@ -108,11 +109,12 @@ class Observed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExampleNode:
-    """One rollout of an example. ``text`` is the rollout's own text, without the prefix that it shares with its parent.
+    """One rollout of an example group. ``text`` is the rollout's own text, without the prefix from its parent.
 
     Attributes:
-        id, parent: ids of the rollout and of its parent; ``parent`` is None for a root.
-        label: short caption: member, stage, tokens, reward.
+        id: id of the rollout.
+        parent: id of the rollout from which this branch starts; None if the rollout starts at the prompt.
+        label: short caption with index in the group, stage, number of tokens and reward.
         outcome: outcome of the verdict; "" if there is no verdict.
         at: number of the parent's own tokens before the branch point.
         cut: number of characters of the parent's ``text`` before the branch point; None if unknown.
@@ -133,7 +135,7 @@ class ExampleNode:
 class Example:
     """A group of rollouts shown in full: the prompt and the rollouts, parents before children.
 
-    Tables link to the example by the group's ``problem`` and ``step``, which are "" and None if unknown.
+    Tables link to the example by the group's ``problem`` ("" if unknown) and ``step`` (None if unknown).
     """
 
     title: str
@@ -145,7 +147,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One chapter: a title, a text that explains how to read it, figures, tables and examples."""
+    """One section of a report: a title, a text that explains how to read the section, figures, tables and examples."""
 
     id: str
     title: str
@@ -160,12 +162,12 @@ class Finding:
     """A problem in a run that a check found.
 
     Attributes:
-        name: "entropy collapse", "dead prompts", …
-        severity: ``act`` (the run is wasting compute) or ``watch`` (the run may start to).
+        name: name of the finding, such as "entropy collapse" or "dead prompts".
+        severity: ``act`` (the run is wasting compute) or ``watch`` (the run may start to waste compute).
         sentence: the observation with its numbers, in one sentence.
         numbers: measured values by name.
         threshold: the rule that fired, in words, with its thresholds.
-        advice: what to try, most promising first.
+        advice: possible remedies, most promising first.
         run: name of the run; "" in a report of one run.
     """
 
@@ -184,14 +186,14 @@ class Report:
 
     Attributes:
         title: first line of the page.
-        facts: a few words and numbers under the title: recipe, rollouts, steps, tokens, Outrider's version.
-        findings: most severe first; empty if no check fired.
+        facts: a few words and numbers under the title, such as recipe, rollouts, steps, tokens and Outrider's version.
+        findings: findings, most severe first; empty if no check fired.
         checked: names of the checks that were made.
         skipped: the data that each skipped check lacks, by the check's name.
-        sections: chapters in reading order; the page shows them collapsed.
-        opening: the page's first section, shown expanded: its text is the overall verdict, its title the subject.
-        commands: beginning of the command that shows a run's rollouts, by run name; by "" in a report of one run.
-        examined: whether a run was checked; if not, the page has no part for findings.
+        sections: sections in reading order; the page shows these sections collapsed.
+        opening: the page's first section, which is shown expanded; its text is the overall verdict.
+        commands: for each run name ("" in a report of one run), the beginning of the command that shows its rollouts.
+        examined: whether a run was checked; if False, the page has no part for findings.
     """
 
     title: str
@@ -205,7 +207,7 @@ class Report:
     examined: bool = True
 
     def __repr__(self) -> str:
-        """Return the title and the findings, without the sections, which hold whole rollouts."""
+        """Return the title and the findings, without the sections, which contain whole rollouts."""
         return "\n".join([self.title, *(f"{f.severity}: {f.name}: {f.sentence}" for f in self.findings)])
 
     def to_json(self) -> dict[str, Any]:

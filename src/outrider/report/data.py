@@ -16,7 +16,7 @@ from outrider.measure import Evaluation
 from outrider.record import StopReason
 from outrider.report.content import Observed
 
-# SQL condition: the rollout was truncated by a limit. Null if the stop reason is unknown.
+# SQL condition: a limit truncated the rollout. The condition is null if the stop reason is unknown.
 CUT = f"stop IN ({', '.join(repr(stop.value) for stop in StopReason if stop.truncates)})"
 
 Columns = dict[str, NDArray[Any]]
@@ -29,29 +29,30 @@ SAMPLED = "NOT suffix(stage, '-greedy')"
 
 @dataclass(frozen=True, eq=False)
 class RunData:
-    """One run, or a dump of rollouts, that SQL can query as the relation ``rollouts``.
+    """One run, or rollout files of another framework (a dump), which SQL can query as the relation ``rollouts``.
 
     Attributes:
         name: name of the run on the page.
         db: DuckDB connection of this run; ``rollouts`` has the columns of ``importers.plain.PLAIN``. An Outrider run
             also has the relation ``traces``, which answers queries about a few steps without scanning all rollouts.
             Its columns are ``step, split, problem_id, stage, parent, branch_at, outcome, stop, text, entropies,
-            logprobs``; the last two are lists with one number per own token. Check with :meth:`has` whether it exists.
+            logprobs``; the last two are lists with one number per own token. :meth:`has` returns whether ``traces``
+            exists.
         config: the resolved recipe; empty if only rollouts are known.
         metrics: ``metrics.jsonl`` as columns with one entry per step; NaN if a step lacks the key.
         evaluations: evaluations by step; step 0 is the policy before training.
-        models: last evaluation of each model by name, for a dump that evaluates several models. A problem has the same
+        models: last evaluation of each model by name, if the rollouts are of several models. A problem has the same
             id in every evaluation; ``rollouts`` prefixes the id with the model's name.
-        notices: one sentence for each thing that could not be read.
+        notices: one sentence for each file or part that could not be read.
         prompts: function that returns prompt texts by problem id if the column ``prompt`` is null; unavailable texts
             are skipped.
         beginnings: function that returns a rollout's text up to each place (step, rollout id, number of own tokens);
             unavailable texts are skipped.
         observed: function that returns the ranges of text that environments wrote, by step and rollout id; rollouts
-            without any are skipped.
+            without such ranges are skipped.
         folder: folder of the run; None for a file or a table in memory.
-        numbers: relation to query for all columns but ``text``, ``prompt``, ``answer`` and ``detail``; it may be
-            faster than ``rollouts``.
+        numbers: relation with all columns except ``text``, ``prompt``, ``answer`` and ``detail``; queries on it may be
+            faster than on ``rollouts``.
     """
 
     name: str
@@ -75,7 +76,7 @@ class RunData:
         metrics: Columns | None = None,
         evaluations: Mapping[int, Evaluation] | None = None,
     ) -> RunData:
-        """Return a run from a plain table in memory, as importers and tests create it."""
+        """Return a run from a plain table in memory, as created by importers and tests."""
         db = duckdb.connect()
         db.register("rollouts", rollouts)
         return RunData(name, db, config or {}, metrics or {}, evaluations or {})
@@ -86,7 +87,7 @@ class RunData:
         return {name: _filled(column) for name, column in columns.items()}
 
     def has(self, relation: str) -> bool:
-        """Whether a table or view of that name exists."""
+        """Whether a table or view with the name ``relation`` exists."""
         with self.db.cursor() as cursor:  # a separate cursor, since the viewer queries from several threads
             found = cursor.execute("SELECT count(*) FROM information_schema.tables WHERE table_name = ?", [relation])
             return bool(found.fetchall()[0][0])
@@ -95,7 +96,7 @@ class RunData:
 def _filled(column: Any) -> NDArray[Any]:
     if not isinstance(column, np.ma.MaskedArray):
         return np.asarray(column)
-    # nulls come as a masked array; integers become float64, since only floats have NaN
+    # a column with nulls is a masked array; integers become float64, since only floats have NaN
     text = column.dtype.kind == "O"
     values: NDArray[Any] = np.array(column.data, dtype=object if text else np.float64)
     values[np.ma.getmaskarray(column)] = None if text else np.nan

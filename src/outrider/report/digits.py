@@ -1,4 +1,4 @@
-"""Number formatting for readers: three significant digits, the same number of decimals within a column."""
+"""Number formatting for readers: three significant digits, and the same number of decimals within a column."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import NamedTuple
 from outrider.measure import Interval
 from outrider.report.content import CellValue, RolloutsOf, Unit
 
-DIGITS = 3  # significant digits; the data rarely support the third and never a fourth
+DIGITS = 3  # number of significant digits; the data rarely support a third digit, and never a fourth
 _WIDEST = 1000.0  # maximum ratio of largest to smallest number in a column with shared decimals
 _UNDEFINED = "n/a"
 
 
 def number(value: CellValue) -> str:
-    """Format a single cell: whole numbers in full, others with three significant digits, text unchanged.
+    """Format a single cell: whole numbers in full, other numbers with three significant digits, text unchanged.
 
     NaN (undefined) becomes "n/a"; None (missing) becomes an empty string.
 
@@ -47,7 +47,7 @@ class FormattedCell(NamedTuple):
 
 
 def cells(values: Sequence[CellValue], unit: Unit | None = None) -> list[FormattedCell]:
-    """Format a column and its intervals in the column's unit. "points" is omitted, since the column's name states it.
+    """Format a column and its intervals in the column's unit. The word "points" is omitted: the column's name has it.
 
     >>> list(map(tuple, cells([Interval(0.125, 0.1, 0.15, 9), 0.5, None], "percent")))
     [('12.5 %', '[10.0, 15.0]'), ('50.0 %', ''), ('', '')]
@@ -78,7 +78,9 @@ def _ends(value: CellValue) -> list[float]:
 
 
 def percent(value: CellValue) -> str:
-    """Format a share in percent, with one decimal, or more if a nonzero share would show as 0; text is unchanged.
+    """Format a share in percent with one decimal, or with more decimals if a nonzero share would be shown as 0.
+
+    Text is unchanged.
 
     >>> [percent(x) for x in (0.125, 1, 0.0, 0.00012, float("nan"), None, "all")]
     ['12.5 %', '100.0 %', '0.0 %', '0.01 %', 'n/a', '', 'all']
@@ -107,9 +109,9 @@ def _hundredfold(value: CellValue, sign: str, unit: str) -> str:
 def column(values: Sequence[CellValue]) -> list[str]:
     """Format the cells of a column.
 
-    Numbers of similar size get the same number of decimals: enough for three digits of the largest number and two of
-    the median, and three decimals if no number exceeds 1 (shares). If the numbers differ by more than a factor of 1000
-    (different metrics), or the column holds text, each cell is formatted separately.
+    Numbers of similar size get the same number of decimals: enough for three digits of the largest number and two
+    digits of the median, and three decimals if no number exceeds 1 (shares). If the numbers differ by more than a
+    factor of 1000 (different metrics), or if the column contains text, each cell is formatted separately.
 
     >>> column([0.5, 0.0625, None, 1.0])
     ['0.500', '0.062', '', '1.000']
@@ -130,7 +132,7 @@ def column(values: Sequence[CellValue]) -> list[str]:
 
 
 def is_text(values: Sequence[CellValue]) -> bool:
-    """Whether a column holds text, which the page aligns left.
+    """Whether a column contains text, which the page aligns left.
 
     >>> is_text(["a", None]), is_text([1, None, 0.5]), is_text([None])
     (True, False, False)
@@ -139,12 +141,12 @@ def is_text(values: Sequence[CellValue]) -> bool:
 
 
 def _fixed(value: CellValue, decimals: int) -> str:
-    """Format with ``decimals`` decimals, unless the number is undefined or a nonzero number would show as zero."""
+    """Format with ``decimals`` decimals, unless the number is undefined or a nonzero number would be shown as zero."""
     if not isinstance(value, (int, float)) or not math.isfinite(value) or (value and not round(value, decimals)):
         return number(value)
     return f"{value:,.{decimals}f}"
 
 
 def _decimals(size: float) -> int:
-    """Number of decimals that show the significant digits of a positive number."""
+    """Return the number of decimals that show the significant digits of a positive number."""
     return max(0, DIGITS - 1 - math.floor(math.log10(size)))

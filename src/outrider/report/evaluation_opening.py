@@ -18,8 +18,8 @@ from outrider.report.scores import EvaluationPart, cells_of, largest_k, names_of
 from outrider.report.sections.frontier import known_interval
 from outrider.report.sections.seen import in_percent, one
 
-MOST_PARTS = 12  # maximum rows of a table on the first screen
-_MOST_MODELS = 6  # maximum models (columns) of a table
+MOST_PARTS = 12  # maximum number of rows of a table on the first screen
+_MOST_MODELS = 6  # maximum number of models (columns) of a table
 _NONE = Interval(math.nan, math.nan, math.nan, 0)
 _COVERS = "95 % intervals over problems in brackets."
 _ORDER = ("pass", "greedy", "majority", "mG-Pass")
@@ -27,7 +27,7 @@ _VERIFIED = "outcome IN ('correct', 'incorrect', 'unparseable')"
 
 
 def sentences(run: RunData) -> str:
-    """Return two paragraphs: the policy's score or the best model, and the unverified and truncated responses."""
+    """Return two paragraphs, on the policy's score or the best model, and on unverified and truncated responses."""
     if not run.evaluations:
         return "There are no rollouts, so pass@k is unknown."
     first = _best(run.models) if len(run.models) > 1 else _how_good(run)
@@ -35,9 +35,9 @@ def sentences(run: RunData) -> str:
 
 
 def tables(run: RunData) -> list[TableBlock]:
-    """Return the score tables, by model or by test set and level, as far as they fit on the first screen.
+    """Return the score tables, by model or by test set and level, that fit on the first screen.
 
-    Several models also get a table of paired differences from the best model.
+    If there are several models, there is also a table of paired differences from the best model.
     """
     if len(run.models) > 1:
         made = [models_table(run.models), differences_table(run.models), parts_of_models(run.models)]
@@ -55,13 +55,13 @@ def tables(run: RunData) -> list[TableBlock]:
 
 
 def models_table(models: Mapping[str, Evaluation], id: str = "opening-models") -> TableBlock:
-    """Return a table with one row per model, best first."""
+    """Return a table with one row per model, the best model first."""
     rows = [(name, parts_of(models[name])[-1], models[name]) for name in _ranked(models)]
     return _table(id, "Models", "model", rows, f"{_drawn(*models.values())} {_COVERS}")
 
 
 def differences_table(models: Mapping[str, Evaluation]) -> TableBlock | None:
-    """Return the paired differences from the best model; None if no model has a problem in common with it."""
+    """Return the paired differences from the best model; None if no model has a problem in common with the best."""
     best, found = _pairs(models)
     if not found:
         return None
@@ -95,7 +95,7 @@ def parts_of_models(models: Mapping[str, Evaluation]) -> TableBlock | None:
 
 
 def _pairs(models: Mapping[str, Evaluation]) -> tuple[str, list[PairedRuns]]:
-    """Return the best model, and its paired comparison with each model that has problems in common with it."""
+    """Return the best model, and its paired comparison with each model that was evaluated on some of its problems."""
     best, *others = _ranked(models)
     found = []
     for name in others:
@@ -123,7 +123,7 @@ def _table(
 
 
 def _k(column: str) -> int:
-    """The k of a column name like "pass@k"; 0 for a name without k."""
+    """Return the k of a column name such as "pass@8"; 0 for a name without k."""
     return int(column.partition("@")[2] or 0)
 
 
@@ -140,7 +140,7 @@ def _how_good(run: RunData) -> str:
 
 
 def _best(models: Mapping[str, Evaluation]) -> str:
-    """Return a sentence on which model is best, and whether it differs significantly from the next."""
+    """Return a sentence on which model is best, and whether it differs significantly from the second-best model."""
     best, found = _pairs(models)
     told = _numbers(models[best])
     if not told:
@@ -152,7 +152,7 @@ def _best(models: Mapping[str, Evaluation]) -> str:
 
 
 def _turned(found: PairedRuns, models: Mapping[str, Evaluation]) -> PairedRuns:
-    """Return the pair with swapped roles, so that differences are the better model minus the other."""
+    """Return the pair with swapped roles, so that differences are the better model's score minus the other's."""
     return pair(found.other, models[found.other], found.first, models[found.first])
 
 

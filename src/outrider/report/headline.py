@@ -10,10 +10,10 @@ from outrider.report.digits import percent, points
 from outrider.report.findings import Examined
 
 ON_EXPLORATION = ("entropy collapse", "coverage narrowing", "dead prompts", "saturation", "duplicates")
-"""Checks that concern exploration; all others concern learning, the verifier or the data."""
+"""Checks that concern exploration; all other checks concern learning, the verifier or the data."""
 
 DECISIVE = ("entropy collapse", "coverage narrowing")
-"""Exploration counts as alive only if one of these checks ran or pass@k is known before and after training."""
+"""Exploration counts as alive only if one of these checks was made, or if pass@k before and after training is known."""
 
 
 _CANNOT = "The state of exploration is unknown"
@@ -25,11 +25,11 @@ def headline(examined: Examined, change: tuple[int, Interval] | None) -> str:
 
     Args:
         examined: result of all checks.
-        change: the evaluations' largest k, and the paired change of pass@k from the first evaluation to the last; None
+        change: the evaluations' largest k, and the paired change of pass@k from the first to the last evaluation; None
             without two evaluations of the same problems.
 
-    Degenerate cases: if no decisive check could be made and ``change`` is None, the sentence begins with "The state of
-    exploration is unknown", and a paragraph with the reason follows.
+    Degenerate case: if no check in ``DECISIVE`` could be made and ``change`` is None, the sentence begins with "The
+    state of exploration is unknown", and a paragraph with the reason follows.
 
     >>> headline(Examined([], ["entropy collapse"], {}), (64, Interval(0.05, 0.02, 0.08, 300)))
     'Exploration is alive: the one check of it found no problem, and pass@64 rose by 5.0 points (95 % CI 2.0 to 8.0).'
@@ -72,7 +72,7 @@ def _moved(k: int, change: Interval) -> str:
 
 
 def _lacking(examined: Examined) -> str:
-    """Return a sentence on the decisive checks that could not be made and the data they need."""
+    """Return a sentence on the decisive checks that could not be made, and on the data that these checks need."""
     needs: dict[str, list[str]] = {}
     for name in DECISIVE:
         if name in examined.skipped:

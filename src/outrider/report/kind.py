@@ -1,4 +1,4 @@
-"""The two kinds of report: of a training run, with or without evaluations, or of an evaluation without training."""
+"""The two kinds of report: on a training run, with or without evaluations, or on an evaluation without training."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from outrider.report.models import models_of
 
 
 def is_evaluation(run: RunData) -> bool:
-    """Whether all rollouts were drawn for evaluation, so that sections and advice about training do not apply.
+    """Whether all rollouts were sampled for evaluation, so that sections and advice about training do not apply.
 
-    A training run that has only evaluated its initial policy so far is not an evaluation: its recipe has ``explore``.
+    A training run that has only evaluated its initial policy so far is not an evaluation, since its recipe has
+    ``explore``.
     """
     drawn = run.query(f"SELECT DISTINCT split FROM {run.numbers}")["split"].tolist()
     return bool(drawn) and "train" not in drawn and "explore" not in run.config
 
 
 def with_evaluations(run: RunData) -> RunData:
-    """Return the run with evaluations: computed from its rollouts if it recorded none, and per model for a dump that
-    evaluates several models."""
+    """Return the run with evaluations. If the run recorded no evaluations, they are computed from its rollouts; if the
+    rollouts are of several models, there is one evaluation per model."""
     drawn = run.query(f"SELECT count(*) AS n FROM {run.numbers} WHERE split IN ('evaluate', 'greedy')")["n"][0]
     if drawn and not run.evaluations:
         run = replace(run, evaluations=evaluations_of(run))

@@ -1,4 +1,4 @@
-"""Split a dump with several models into one run per model, with the same problem ids in each."""
+"""Split rollouts of several models into one run per model, with the same problem ids in every run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from outrider.report.comparing.evaluated import evaluations_of
 from outrider.report.data import RunData
 
 _NAMES = "SELECT DISTINCT model FROM rollouts WHERE model IS NOT NULL ORDER BY model"
-# importers prefix problem ids with the model if a dump has several; a table from elsewhere may have no prefix
+# importers prefix problem ids with the model if there are several models; other tables may have no prefix
 _ROLLOUTS = """
 SELECT * REPLACE (
     CASE WHEN starts_with(problem_id, model || '/') THEN substr(problem_id, length(model) + 2) ELSE problem_id END
@@ -20,9 +20,9 @@ SELECT * REPLACE (
 
 
 def by_model(run: RunData) -> list[RunData]:
-    """Return one run per model of a dump, sorted and named by model; the run itself if there is at most one model.
+    """Return one run per model, sorted and named by model; return only ``run`` if there is at most one model.
 
-    Each model's rollouts are read into memory. The given run stays open.
+    Each model's rollouts are read into memory. ``run`` itself stays open.
     """
     names = run.query(_NAMES)["model"].tolist()
     if len(names) < 2:

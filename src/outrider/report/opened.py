@@ -1,4 +1,4 @@
-"""Open rollouts of any kind: a run, plain rollouts, or another framework's dump."""
+"""Open rollouts of any kind: a run, a plain table of rollouts, or another framework's rollout files."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from outrider.runs.bench_folder import refuse_bench
 def open_any(path: Path, columns: Mapping[str, str] | None = None) -> RunData:
     """Open the rollouts at ``path``, whose format is detected from the content.
 
-    A run or plain rollouts are read lazily, a dump is read into memory. The importer's notes go into ``notices``.
+    A run or a plain table is read lazily; another framework's files are read into memory. The importer's notes are
+    added to ``notices``.
 
     Args:
         path: file or folder.
-        columns: mapping between a dump's fields and columns, see :func:`outrider.importers.read`.
+        columns: for another framework's files, the record field for each column; see
+            :func:`outrider.importers.read`.
 
     Raises:
-        UserError: ``path`` does not exist, its format is not recognised, it is a bench folder, or ``columns`` is given
-            for a run, whose columns are known.
+        UserError: ``path`` does not exist, its format is not recognised, ``path`` is a bench folder, or ``columns`` is
+            given for a run, whose columns are known.
     """
     if not path.exists() or is_run(path):
         if columns:

@@ -1,4 +1,4 @@
-"""First screen of a report: exploration in one sentence, pass@k before and after training, the budget, the reward.
+"""First screen of a report: a sentence on exploration, pass@k before and after training, the budget, and the reward.
 
 A report of an evaluation without training begins with the policy's scores instead.
 """
@@ -26,8 +26,8 @@ _COVERS = "95 % intervals over problems in brackets; they do not cover the seed 
 def opening(run: RunData, examined: Examined) -> Section:
     """Return the sentence on exploration, tables of pass@k and the budget, and a figure of mean reward over steps.
 
-    If data are missing, the table or figure is empty, and the page shows a line of text. An evaluation without training
-    begins with the policy's scores and has no figure of reward.
+    If data are missing, the table or figure is empty, and the page shows a line of text instead. For an evaluation
+    without training, the section begins with the policy's scores and has no figure of reward.
     """
     comparison = _comparison(run)
     if is_evaluation(run):
@@ -42,7 +42,7 @@ def opening(run: RunData, examined: Examined) -> Section:
 
 
 def _comparison(run: RunData) -> Comparison | None:
-    """Return the paired comparison of the last evaluation with the first; None without two of the same problems."""
+    """Return the paired comparison of the last evaluation with the first evaluation; None if they cannot be paired."""
     if len(run.evaluations) < 2:
         return None
     try:
@@ -57,7 +57,7 @@ def _widest(comparison: Comparison) -> tuple[int, Interval] | None:
 
 
 def _pass_at_k(run: RunData, comparison: Comparison | None, evaluation: bool) -> TableBlock:
-    """Return a table with a row per k: pass@k before and after training, and the paired change if it is known.
+    """Return a table with a row per k: pass@k before and after training, and the paired change, if known.
 
     Without evaluations, pass@k is estimated from early and late training groups, which cover different problems.
     """
@@ -109,7 +109,7 @@ def _of_training(run: RunData) -> TableBlock:
 
 
 def _budget(run: RunData) -> TableBlock | None:
-    """Return cost and success of training (by stage if there are several) and of evaluation; None without rollouts."""
+    """Return cost and success of training and of evaluation, for training by stage; None without rollouts."""
     unit = unit_of(run)
     if not unit:
         return None
@@ -145,7 +145,7 @@ def _trained_on(run: RunData, unit: str) -> str:
 
 
 def reward(run: RunData) -> Figure:
-    """Plot mean training reward over steps; success if rollouts have no reward; an empty figure without either."""
+    """Plot mean training reward over steps, or success if rollouts have no reward; an empty figure without both."""
     empty = Figure("opening-reward", "Mean reward in training", "line", "step", "reward", [])
     if split(run) != "train":
         return empty

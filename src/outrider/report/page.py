@@ -1,7 +1,7 @@
 """A report as one self-contained HTML page, in which no model output can be executed.
 
 The template escapes rollout text; plot data are embedded as JSON. As a second line of defence, a content security
-policy allows only the page's own scripts, by hash, so that injected code could neither run nor load anything.
+policy allows only the page's own scripts, by hash, so that injected code could not run or load other files.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def render(report: Report) -> str:
     Prose (section texts, notes, sentences, advice) may put names in ``backticks``; a blank line starts a paragraph.
     Numbers in tables get three significant digits (:mod:`outrider.report.digits`); NaN is n/a, None is empty.
     In a report of several runs, facts and checks named "run: thing" are grouped by run.
-    A figure without a finite number shows "no data". A node that does not follow its parent is treated as a root.
-    Characters that cannot be shown (control characters, halves of surrogate pairs) are replaced by visible ones.
+    A figure without a finite number shows "no data". A rollout listed before its parent is treated as a root.
+    Characters that cannot be shown (control characters, halves of surrogate pairs) are replaced by visible characters.
     """
     facts, anchors = _by_run(report.facts), _anchors(report)
     figures = _figures(report, anchors)
@@ -84,7 +84,7 @@ class TextSpan(NamedTuple):
     Attributes:
         pivot: whether branches start at the beginning of the span.
         observed: whether an environment wrote the span.
-        error: whether the span answers an invalid request.
+        error: whether the span is the reply to an invalid request.
     """
 
     text: str
@@ -94,7 +94,7 @@ class TextSpan(NamedTuple):
 
 
 class PivotMark(NamedTuple):
-    """A position at which branches leave their parent.
+    """A pivot: a position at which branches leave their parent rollout.
 
     Attributes:
         at: number of the parent's own tokens before the pivot.
@@ -110,14 +110,14 @@ class PivotMark(NamedTuple):
 
 @dataclass
 class RolloutNode:
-    """A node of the forest with its branches."""
+    """A rollout as a node of a group's forest, with the branches that start from the rollout."""
 
     node: ExampleNode
     forks: dict[int, list[RolloutNode]] = field(default_factory=dict)  # by token index of the pivot
 
     @property
     def pivots(self) -> list[PivotMark]:
-        """The pivots in token order."""
+        """The pivots (positions at which branches start) in token order."""
         return [
             PivotMark(at, branches, *self._around(branches[0].node.cut)) for at, branches in sorted(self.forks.items())
         ]
@@ -145,7 +145,7 @@ class RolloutNode:
 
 
 def forest(example: Example) -> list[RolloutNode]:
-    """Return an example's roots, each with its branches by pivot."""
+    """Return an example's rollouts from the prompt; each has its branches, by the position at which they start."""
     seen: dict[str, RolloutNode] = {}
     roots = []
     for node in example.nodes:
@@ -206,7 +206,7 @@ def _anchors(report: Report) -> dict[tuple[str | int, ...], str]:
         return result
 
     anchors: dict[tuple[str | int, ...], str] = {}
-    for i, section in enumerate(report.sections):  # first, so that chapters get the shortest anchors
+    for i, section in enumerate(report.sections):  # first, so that sections get the shortest anchors
         anchors["section", i] = unique(section.id)
     for i, finding in enumerate(report.findings):
         anchors["finding", i] = unique(finding.name, finding.run)
@@ -231,7 +231,7 @@ def _figures(report: Report, anchors: Mapping[tuple[str | int, ...], str]) -> di
 
 
 def _examples(report: Report, anchors: Mapping[tuple[str | int, ...], str]) -> dict[tuple[str, str, int | None], str]:
-    """Return the anchor of the example with a rollout (problem, id, step) or with a problem (problem, "", None)."""
+    """Return the anchors of examples by rollout (key: problem, id, step) and by problem (key: problem, "", None)."""
     places: dict[tuple[str, str, int | None], str] = defaultdict(str)
     for i, section in enumerate(report.sections):
         for j, example in enumerate(section.examples):
@@ -274,7 +274,7 @@ def _contents(section: Section) -> str:
 
 
 def _raw(cell: CellValue) -> CellValue:
-    """The value by which a column is sorted."""
+    """Return the value by which the page sorts a cell's column."""
     return cell.value if isinstance(cell, Interval) else cell
 
 
@@ -292,7 +292,7 @@ def _policy(scripts: Iterable[str]) -> list[str]:
 
 
 def _minus(shown: str) -> str:
-    """Replace the hyphen of a formatted number by a minus sign, which is as wide as a plus sign."""
+    """Replace the hyphen of a formatted number by a minus sign, which has the width of a plus sign."""
     return shown.replace("-", "\N{MINUS SIGN}")
 
 
@@ -327,5 +327,5 @@ def _part(name: str) -> str:
 
 @lru_cache(maxsize=1)
 def _plotly() -> str:
-    """Read Plotly's script from its package; ``plotly.offline.get_plotlyjs`` reads it too, but is slow to import."""
+    """Read Plotly's script from its package, since importing ``plotly.offline.get_plotlyjs`` would be slow."""
     return files("plotly").joinpath("package_data", "plotly.min.js").read_text(encoding="utf-8")

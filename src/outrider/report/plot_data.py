@@ -1,4 +1,4 @@
-"""Data for page/plots.js: the series of a figure, and their colours, which a name keeps across the whole page."""
+"""Data for page/plots.js: the series of a figure and their colours. A name has the same colour on the whole page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def slots(figures: Iterable[Figure], first: Sequence[str] = ()) -> list[dict[str
     """Return the colour of every series by name, one mapping per figure.
 
     A name keeps its colour across the page, so that a run can be followed from plot to plot. Names in ``first`` get
-    their colours before all others, in order. Within a figure, colours repeat only if there are more series than
+    their colours before all other names, in order. Within a figure, colours repeat only if there are more series than
     palette colours.
 
     >>> from outrider.report.content import Series
@@ -45,12 +45,15 @@ def slots(figures: Iterable[Figure], first: Sequence[str] = ()) -> list[dict[str
 
 
 def has_data(figure: Figure) -> bool:
-    """Whether the figure has a finite number to draw."""
+    """Whether the figure has a finite number to plot."""
     return any(y is not None and math.isfinite(y) for series in figure.series for y in series.y)
 
 
 def plot_data(figure: Figure, colours: dict[str, str]) -> dict[str, Any]:
-    """Return the data for plots.js; ``again`` counts earlier series of the same colour, which need another dash."""
+    """Return the data for plots.js.
+
+    ``again`` is the number of earlier series of the same colour, so that plots.js can choose another dash pattern.
+    """
     series, used = [], list[str]()
     for s in figure.series:
         slot = colours[s.name]

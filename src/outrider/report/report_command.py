@@ -26,10 +26,11 @@ COLOURS = {"act": "bold red", "watch": "bold yellow"}
 
 
 def report_command(path: Path, out: Path | None = None, columns: Mapping[str, str] | None = None) -> int:
-    """Report the run at ``path`` and return 0 whatever the findings.
+    """Report on the run at ``path``, and return 0 for any findings.
 
-    ``out`` is an HTML file or a folder (:func:`outrider.report.places.report_files`). By default both files go into the
-    run's folder, or into the parent folder of a single file. They overwrite the files of an earlier report.
+    ``out`` is an HTML file or a folder (:func:`outrider.report.places.report_files`). By default, both files are
+    written to the run's folder, or to the parent folder of a single file. They overwrite the files of an earlier
+    report.
 
     Raises:
         UserError: the run cannot be read, ``out`` is neither an HTML file nor a folder, or a file cannot be written.
@@ -55,10 +56,10 @@ def report_live(path: Path, port: int, columns: Mapping[str, str] | None = None)
 
 
 def made_of(path: Path, columns: Mapping[str, str] | None = None) -> tuple[Report, list[str]]:
-    """Return the report of the run or dump at ``path``, and a sentence for each thing that could not be read.
+    """Return the report on the rollouts at ``path``, and a sentence for each file or part that could not be read.
 
     Raises:
-        UserError: nothing can be read, or a file disappeared during reading (a resumed run moves steps away).
+        UserError: no file can be read, or a file disappeared during reading (a resumed run moves steps away).
     """
     run = open_any(path, columns)
     try:
@@ -70,7 +71,7 @@ def made_of(path: Path, columns: Mapping[str, str] | None = None) -> tuple[Repor
 
 
 def shown_by(path: Path) -> str:
-    """Return the command that shows a run's rollouts: ``outrider show``, or ``outrider view`` for a dump."""
+    """Return the command that shows rollouts: ``outrider show`` for a run, ``outrider view`` for other files."""
     return f"outrider {'show' if (path / 'rollouts').is_dir() else 'view'} {shlex.quote(str(path))}"
 
 
@@ -92,7 +93,7 @@ def print_notices(notices: Sequence[str]) -> None:
 
 
 def print_findings(made: Report, console: Console) -> None:
-    """Print the findings and their advice, most severe first, and then the checks that did not fire or were skipped."""
+    """Print the findings with advice, most severe first, and then the checks that did not fire or were skipped."""
     console.print(Text(made.title, "bold"))
     if made.opening is not None:
         console.print(Text(made.opening.text.replace("\n\n", " ").replace("`", "")))

@@ -28,7 +28,7 @@ from outrider.report.data import Columns, RunData
 from outrider.report.run_texts import beginnings_of, observed_in, prompts_of_run
 from outrider.runs.folder import RunFolder
 
-MEMORY = "1GB"  # DuckDB's memory limit; larger data spill to the temporary folder
+MEMORY = "1GB"  # DuckDB's memory limit; DuckDB writes larger data to the temporary folder
 _CONNECTIONS = count()
 _VERSION = b"outrider.schema_version"
 
@@ -50,7 +50,7 @@ _OF_OBSERVATIONS = {  # defined as in Rollout.turns
     "[one.at for one in observations if one.at > 0 AND one.at + one.tokens < len(token_ids)]) END",
     "turn_errors": "len([one.error for one in observations if one.error])",
 }
-_TEXTS = ("text", "prompt")  # columns that stay on disk when numbers are gathered
+_TEXTS = ("text", "prompt")  # columns that stay on disk when numbers are read into memory
 _KEY = "(file_index << 32) | file_row_number"
 
 
@@ -62,12 +62,12 @@ class _Files(NamedTuple):
 def open_run(path: str | Path) -> RunData:
     """Open a run folder, a folder of Parquet files, or one Parquet file.
 
-    A run folder is the output of ``outrider train`` or ``outrider evaluate --out``, also while it is being written.
-    Other Parquet files must have the columns of ``importers.plain.PLAIN``; nullable columns may be missing. Only file
-    footers are read here. A column is read when a query needs it, so a query about steps never reads tokens.
+    A run folder is the output of ``outrider train`` or ``outrider evaluate --out``, and may still be written. Other
+    Parquet files must have the columns of ``importers.plain.PLAIN``; nullable columns may be missing. This function
+    reads only file footers. A column is read when a query needs the column, so a query about steps never reads tokens.
 
-    A damaged file or a file of another format is skipped; ``notices`` names it and says how many files are read. Damage
-    in the middle of a file is found only when the file is read: see :func:`gather`.
+    A damaged file or a file of another format is skipped; ``notices`` gets the file's name and the number of files that
+    are read. Damage in the middle of a file is found only when the whole file is read: see :func:`gather`.
 
     Raises:
         UserError: ``path`` does not exist, or no file at ``path`` can be read.
@@ -79,7 +79,7 @@ def reopened(run: RunData, path: Path) -> RunData:
     """Reopen the run at ``path`` in its current state on the connection of ``run``, which keeps its other tables.
 
     Raises:
-        UserError: as in :func:`open_run`.
+        UserError: see :func:`open_run`.
     """
     return _opened(path, run.db)
 
@@ -114,14 +114,14 @@ def _opened(path: Path, db: duckdb.DuckDBPyConnection) -> RunData:
 
 
 def named(path: Path) -> str:
-    """Return a run's name: the last part of its path, after the parent's name if the last part is only a number."""
+    """Return a run's name: the folder's name, with the parent folder's name in front if it is only a number."""
     path = path.resolve()
     name = path.stem if path.is_file() else path.name
     return f"{path.parent.name}/{name}" if name.isdecimal() else name
 
 
 def is_run(path: Path) -> bool:
-    """Whether :func:`open_run` can open a path: a run folder or plain rollouts."""
+    """Whether :func:`open_run` can open a path: a run folder, or plain tables of rollouts."""
     if path.is_file():
         return _kind(path) in ("run", "plain")
     rollouts = path / "rollouts"  # other frameworks also have a folder of this name, with JSON Lines
@@ -133,8 +133,8 @@ def is_run(path: Path) -> bool:
 def gather(run: RunData) -> RunData:
     """Read the numbers of every rollout into memory once, for faster queries; texts stay on disk.
 
-    ``rollouts`` keeps its columns and rows. Columns that need a pass over all tokens (``tokens``, ``entropy``,
-    ``logprob``) are computed once and stored. Does nothing for a table in memory.
+    The relation ``rollouts`` keeps its columns and rows. Columns that need a pass over all tokens (``tokens``,
+    ``entropy``, ``logprob``) are computed once and stored. For a table in memory, this function has no effect.
 
     A file with damage in the middle is skipped, and ``notices`` gets a sentence about it.
 
@@ -157,7 +157,7 @@ def gather(run: RunData) -> RunData:
 
 
 def numbers_gathered(run: RunData) -> RunData:
-    """Store the run's ``numbers``; ``rollouts`` is still read from disk, so that queries for texts need no join.
+    """Store the relation ``numbers`` in memory. ``rollouts`` is still read from disk: queries for texts need no join.
 
     Raises:
         UserError: every file is damaged.
@@ -176,7 +176,7 @@ def numbers_gathered(run: RunData) -> RunData:
 
 
 def rows_of_files(run: RunData, files: Sequence[str], columns: Sequence[str]) -> str:
-    """Return SQL for columns of ``PLAIN`` from these files only, plus ``filename`` and ``file_row_number``.
+    """Return SQL for columns of ``PLAIN`` from ``files`` only, with ``filename`` and ``file_row_number``.
 
     In a run with a thousand files, a query for a few rollouts would spend half a second on the other files.
     """
@@ -268,7 +268,7 @@ def _kind(path: Path) -> str:
 
 @lru_cache(maxsize=100_000)
 def _kind_of(path: Path, size: int, changed: int) -> str:
-    """Return a file's kind, cached until the file changes: a viewer polls, and a run may have thousands of files."""
+    """Return a file's kind, cached until the file changes, since a viewer polls runs with thousands of files."""
     try:
         schema = pq.read_schema(path)
     except (pa.ArrowException, OSError) as error:
@@ -351,7 +351,7 @@ def _config(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     data = read_yaml(path.read_text("utf-8", "replace"), str(path))
-    # without external components, since a report runs none of a run's code
+    # without external components, since a report does not execute a run's own code
     return config_of_run(data, outside=False) if isinstance(data, dict) else {}
 
 

@@ -13,7 +13,7 @@ from outrider.report.data import Place
 
 
 def prompts_of_run(db: duckdb.DuckDBPyConnection, tokenizer: Path | None, problem_ids: Sequence[str]) -> dict[str, str]:
-    """Return prompts by problem id, decoded by the tokenizer that the run exported; empty before the export."""
+    """Return prompts by problem id, decoded by the run's exported tokenizer; empty if there is no tokenizer yet."""
     query = (
         "SELECT problem_id, arg_min(prompt_ids, context_kind) FROM files "  # `plain` before `seeded`
         "WHERE problem_id IN (SELECT unnest(?)) GROUP BY problem_id"
@@ -22,7 +22,7 @@ def prompts_of_run(db: duckdb.DuckDBPyConnection, tokenizer: Path | None, proble
 
 
 def beginnings_of(db: duckdb.DuckDBPyConnection, tokenizer: Path | None, places: Sequence[Place]) -> dict[Place, str]:
-    """Return the texts of rollouts' first own tokens, decoded by the tokenizer that the run exported."""
+    """Return each rollout's text up to its place, from its own tokens, decoded by the run's exported tokenizer."""
     tokens = "SELECT group_id || '/' || member AS id, token_ids FROM files WHERE step IN (SELECT unnest(?))"
 
     def read() -> list[tuple[Place, list[int]]]:

@@ -13,7 +13,7 @@ from outrider.measure.passk import shown_ks
 from outrider.report.content import CellValue
 from outrider.report.sections.frontier import defined, known_interval
 
-TAUS = (0.5, 0.75)  # required shares of correct samples, between pass@k (one sample) and pass^k (all samples)
+TAUS = (0.5, 0.75)  # required shares of correct samples; pass@k requires one sample, pass^k all samples
 
 
 class EvaluationPart(NamedTuple):
@@ -31,7 +31,7 @@ class EvaluationPart(NamedTuple):
 
 
 def parts_of(evaluation: Evaluation) -> list[EvaluationPart]:
-    """Return the test sets (if there are several), the levels (if there are any), and all problems."""
+    """Return the parts of an evaluation: test sets (if there are several), levels (if there are any), all problems."""
     parts = []
     for kind, summaries, tallies in (
         ("test set", evaluation.test_sets, by_test_set(evaluation.tallies)),
@@ -42,7 +42,7 @@ def parts_of(evaluation: Evaluation) -> list[EvaluationPart]:
 
 
 def largest_k(evaluation: Evaluation) -> int:
-    """The maximum k with a known pass@k; 0 if there is none."""
+    """Return the maximum k with a known pass@k; 0 if no pass@k is known."""
     return max(defined(evaluation.overall.pass_at), default=0)
 
 

@@ -1,4 +1,4 @@
-"""A live report: served on localhost only, rebuilt when the run has new data."""
+"""A live report, which is served on localhost only, and rebuilt when the run has new data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from outrider.errors import UserError
 
 PORT = 8765
 LOOK = 1.0  # seconds between checks of the folders
-REST = 4.0  # pause after each build, as a multiple of its duration: the run keeps four fifths of a core
+REST = 4.0  # pause after each build, as a multiple of the build's duration, so that the run keeps 4/5 of a core
 
 Files = dict[str, tuple[int, int]]
 
@@ -28,9 +28,9 @@ def watch(
 ) -> None:
     """Serve a page on localhost until Ctrl-C, and rebuild it when a file in ``folders`` has changed.
 
-    An open page loads a newer version by itself (page/live.js). Nothing is computed while no page is open and visible.
+    An open page loads a newer version by itself (page/live.js). The page is rebuilt only while it is open and visible.
     If a rebuild fails because of the user's files (a moved run folder), the last page stays and shows the error.
-    Requests from other machines or under another host name are refused, since rollouts may be private.
+    Requests from other machines or with another host name are rejected, since rollouts may be private.
 
     Args:
         make: function that returns the page as HTML. It must not write into ``folders``, since that would trigger
@@ -60,7 +60,7 @@ class Served:
 
     Attributes:
         version: digest of the page, so that an unchanged page is not sent again.
-        error: why the latest rebuild failed; "" if it succeeded.
+        error: the reason why the latest rebuild failed; "" if the rebuild succeeded.
         visited: event that is set whenever an open page polls the version.
     """
 
@@ -70,7 +70,7 @@ class Served:
     visited: threading.Event = field(default_factory=threading.Event)
 
     def take(self, html: str) -> None:
-        """Serve this page from now on, marked with its version for page/live.js."""
+        """Serve the page ``html`` from now on, marked with its version for page/live.js."""
         self.version = hashlib.sha256(html.encode()).hexdigest()[:12]
         self.html = html.replace("<html ", f'<html data-version="{self.version}" ', 1).encode()
         self.error = ""

@@ -1,4 +1,4 @@
-"""Finds the runs inside a bench's folder, for commands that read a run."""
+"""Finds the runs inside the folder of a bench (a comparison of recipes), for commands that read a run."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from outrider.errors import UserError
 
 
 def is_bench(path: Path) -> bool:
-    """Whether a folder is that of a started bench."""
+    """Whether a folder belongs to a bench (a comparison of recipes) that has started."""
     return (path / "bench.yaml").is_file()
 
 
 def runs_of_bench(path: Path) -> list[Path]:
-    """Return the run folders of the compared recipes, sorted by recipe and seed.
+    """Return the run folders of a bench's compared recipes, sorted by recipe and seed.
 
     Raises:
         UserError: the bench has not started a run yet.
@@ -25,10 +25,10 @@ def runs_of_bench(path: Path) -> list[Path]:
 
 
 def refuse_bench(path: Path) -> None:
-    """Refuse a bench's folder in place of a run's folder; the error names one of the bench's runs.
+    """Raise an error if ``path`` is a bench's folder, not a run's folder; the error names one of the bench's runs.
 
     Raises:
-        UserError: the folder is that of a bench.
+        UserError: the folder belongs to a bench.
     """
     if is_bench(path):
         runs = runs_of_bench(path)
@@ -38,5 +38,5 @@ def refuse_bench(path: Path) -> None:
 
 
 def _place(run: Path) -> tuple[str, int, str]:
-    """Return the sort key of a run: recipe, then seed as a number."""
+    """Return the sort key of a run: first the recipe, then the seed as a number."""
     return run.parent.name, int(run.name) if run.name.isdecimal() else 0, run.name

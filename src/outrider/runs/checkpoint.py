@@ -1,6 +1,6 @@
-"""Checkpoints: the complete state to resume a run as if it was never interrupted.
+"""Checkpoints: the complete state from which a run resumes as if it had never been interrupted.
 
-They contain no random state: the seed of every random draw follows from its purpose.
+Checkpoints contain no random state, because the seed of every random draw is derived from the purpose of the draw.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Checkpoint(NamedTuple):
     """The state of a run after a step.
 
     Attributes:
-        step: finished steps.
-        state: plain JSON data: counters, stages, data position, configuration and data identity.
+        step: number of finished training steps.
+        state: plain JSON data: counters, the stages' states, data position, configuration and data identity.
         folder: folder with the learner's files.
     """
 
@@ -41,8 +41,8 @@ class Checkpoint(NamedTuple):
 
 
 class Checkpoints:
-    """Checkpoints of a run, one folder each. A folder gets its final name when it is complete; the manifest has a hash
-    of every file, so damage is detected."""
+    """Checkpoints of a run, with one folder per checkpoint. A folder gets its final name when it is complete. Its
+    manifest has a hash of every file, so damage is detected."""
 
     def __init__(self, folder: Path, keep: int) -> None:
         self.folder, self.keep = folder, keep
@@ -55,11 +55,13 @@ class Checkpoints:
         write: Callable[[Path], None],
         once: Callable[[Callable[[], Any]], Any] = lambda make: make(),
     ) -> None:
-        """Write a checkpoint, then remove the oldest beyond ``keep``. Ctrl-C and SIGTERM wait until it is complete.
+        """Write a checkpoint, then remove all but the newest ``keep`` checkpoints.
+
+        Ctrl-C and SIGTERM take effect after the checkpoint is complete.
 
         Args:
-            write: writes the learner's files into a folder. The manifest has the hashes of the files as read back, so
-                no copy in memory is needed.
+            write: function that writes the learner's files into a folder. To hash the files for the manifest, they are
+                read back from disk, so no copy in memory is needed.
             once: if several processes save together, a function that runs its argument on one process and broadcasts
                 the result.
 
@@ -94,7 +96,7 @@ class Checkpoints:
             # one rename makes all files appear together; the sync protects the folder from a power cut
             os.replace(part, final)
             sync(self.folder)
-            # after the new one is safe; oldest first, so that a kill damages only a checkpoint that is removed anyway
+            # after the new checkpoint is safe; oldest first, so that a kill damages only a checkpoint to be removed
             for old in [*checkpoints(self.folder).values()][: -self.keep]:
                 shutil.rmtree(old)
         except OSError as error:
@@ -111,13 +113,13 @@ class Checkpoints:
         return max(checkpoints(self.folder), default=None)
 
     def load_last(self, before: int | None = None) -> tuple[Checkpoint, list[str]]:
-        """Load the newest undamaged checkpoint; set aside newer damaged ones, and return a message for each of them.
+        """Load the newest undamaged checkpoint; set aside newer, damaged checkpoints, and return one message for each.
 
         Args:
-            before: checkpoints of this step and later are set aside too.
+            before: checkpoints of this step and of later steps are also set aside.
 
         Raises:
-            UserError: there is no checkpoint, or all are damaged.
+            UserError: there is no checkpoint, or all checkpoints are damaged.
         """
         troubles: list[str] = []
         damaged: list[Path] = []
@@ -142,7 +144,7 @@ def checkpoints(folder: Path) -> dict[int, Path]:
 
 
 def weights_hash(model: torch.nn.Module, frozen: bool = False) -> str:
-    """Return a hash of a model's weights, or of its frozen weights only; ``""`` if there are none."""
+    """Return a hash of a model's weights, or only of its frozen weights; ``""`` if there are no such weights."""
     digest, some = hashlib.sha256(), False
     for name, parameter in model.named_parameters():
         if not (frozen and parameter.requires_grad):

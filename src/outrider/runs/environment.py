@@ -18,10 +18,10 @@ _PACKAGES = ("numpy", "pyarrow", "torch", "transformers")
 
 
 def environment(engine: str = "") -> dict[str, Any]:
-    """Return the environment of a run as plain JSON data, without importing any of the packages.
+    """Return the environment of a run as plain JSON data. No package is imported to find its version.
 
     Args:
-        engine: device, dtype and attention kernel of the model; ``""`` if there is none.
+        engine: device, dtype and attention kernel of the model; ``""`` if there is no model.
     """
     versions = {"python": platform.python_version(), "outrider": outrider.__version__}
     for package in _PACKAGES:
@@ -41,7 +41,10 @@ def environment(engine: str = "") -> dict[str, Any]:
 
 
 def changes_since(file: Path) -> list[str]:
-    """Return one sentence per version that has changed since ``file`` was written from :func:`environment`."""
+    """Return one sentence for each version that differs from the versions in ``file``.
+
+    The file was written from the result of :func:`environment`.
+    """
     try:
         before = json.loads(file.read_bytes())["versions"]
     except (OSError, ValueError, KeyError) as error:
@@ -54,11 +57,11 @@ def changes_since(file: Path) -> list[str]:
 
 
 def _commit() -> str | None:
-    """Return the commit of Outrider's checkout, with ``-dirty`` if changed; None if installed from a package."""
+    """Return the git commit of Outrider's checkout, with ``-dirty`` if files have changed; None without a checkout."""
     folder = Path(outrider.__file__).parent
     git = ["git", "--no-optional-locks", "-C", str(folder)]
     try:
-        # A package in the .venv of another checkout is not tracked by it, so that checkout's commit would be wrong.
+        # If Outrider is installed in the .venv of another project's checkout, that project's commit would be wrong.
         subprocess.run(
             [*git, "ls-files", "--error-unmatch", "__init__.py"], check=True, capture_output=True, timeout=10
         )

@@ -1,4 +1,4 @@
-"""The folder of a run: its files, written so that a kill or a full disk never damages existing ones."""
+"""The folder of a run, whose files are written so that a kill or a full disk never damages existing files."""
 
 from __future__ import annotations
 
@@ -47,14 +47,15 @@ class RunFolder:
     ``superseded/<n>/``     records that the n-th resume set aside: steps after its checkpoint
     ======================  ==========================================================================
 
-    A step number counts finished training steps: the first step's metrics and rollouts have 1, and the evaluation
-    before the first step has 0. So all records up to a checkpoint's step belong to the checkpoint.
+    A step number counts finished training steps: the first step's metrics and rollouts have the number 1, and the
+    evaluation before the first step has the number 0. So all records up to a checkpoint's step belong to the
+    checkpoint.
 
-    ``RunFolder(path)`` only reads, takes no lock and may be used while the run is active. :meth:`create` and
-    :meth:`open` write, and hold the lock of the folder until :meth:`close` or until the process ends.
+    ``RunFolder(path)`` only reads files, takes no lock, and may be used while the run is active. :meth:`create` and
+    :meth:`open` write files, and hold the folder's lock until :meth:`close` or until the process ends.
 
     Attributes:
-        notices: one sentence per repair, for the user.
+        notices: messages for the user, with one sentence per repair.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -97,12 +98,12 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: str | Path, config: Mapping[str, Any], engine: str = "") -> Self:
-        """Create a run in a folder that is empty or does not exist yet; ``engine`` is as in :func:`environment`.
+        """Create a run in a folder that is empty or does not exist yet; see :func:`environment` for ``engine``.
 
-        If a kill stopped an earlier start before ``config.yaml`` was written, its files are overwritten.
+        If an earlier start was killed before it wrote ``config.yaml``, the files of that start are overwritten.
 
         Raises:
-            UserError: the folder has a run or other files, is locked by another process, or cannot be made.
+            UserError: the folder has a run or other files, is locked by another process, or cannot be created.
         """
         run = cls(path)
         run._refuse_if_used()
@@ -122,7 +123,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """Open an existing run to continue it. Files of interrupted writes are removed, with a line in ``notices``.
+        """Open an existing run to continue it. Files of interrupted writes are removed and listed in ``notices``.
 
         Raises:
             UserError: there is no run, another process is writing to the run, or one of its files is damaged.
@@ -143,7 +144,7 @@ class RunFolder:
         self._metrics.append(step, values)
 
     def note(self, notice: str) -> None:
-        """Add a line to ``notices.txt``, which keeps the text shown to the user except for metrics.
+        """Add a line to ``notices.txt``, which records all lines that were printed for the user, except metrics.
 
         Raises:
             UserError: the file cannot be written.
@@ -157,12 +158,15 @@ class RunFolder:
             raise disk_refused(path, error) from error
 
     def append_timing(self, step: int, values: Mapping[str, float]) -> None:
-        """Append one line of seconds and rates to a separate file, so that equal runs have equal metrics files."""
+        """Append one line of seconds and rates to ``timing.jsonl``.
+
+        The timing has a separate file, so that the metrics files of equal runs are equal.
+        """
         self._held()
         self._timing.append(step, values)
 
     def sync(self) -> None:
-        """Wait until rollouts, metrics and timing are on disk. Later writes may be lost in a power cut.
+        """Wait until rollouts, metrics and timing are on disk. A power cut may lose data that is written later.
 
         Raises:
             UserError: a file cannot be written.
@@ -180,7 +184,7 @@ class RunFolder:
     def metrics(self) -> list[dict[str, float]]:
         """Return the metrics of all steps in order, each with ``"step"``.
 
-        Metrics of older versions have present names. A line that is still being written is excluded.
+        Metrics of older Outrider versions get their present names. A line that is still being written is excluded.
         """
         return [with_present_names(row) for row in self._metrics.rows()]
 
@@ -189,11 +193,11 @@ class RunFolder:
         return self._timing.rows()
 
     def evaluation_timing(self) -> list[dict[str, float]]:
-        """Return each evaluation's seconds under ``"evaluate"``; empty for versions that did not record them."""
+        """Return each evaluation's seconds as ``"evaluate"``; empty for Outrider versions that recorded no seconds."""
         return self._evaluation_timing.rows()
 
     def write_evaluation(self, step: int, evaluation: Mapping[str, Any], seconds: float | None = None) -> None:
-        """Write the evaluation (plain JSON data) after ``step`` training steps, and its duration in seconds if known.
+        """Write the evaluation after ``step`` training steps (plain JSON data), and its duration in seconds if known.
 
         Raises:
             UserError: the evaluation exists already, or the file cannot be written.
@@ -221,9 +225,9 @@ class RunFolder:
         return evaluations
 
     def rewind(self, step: int) -> None:
-        """Set aside all records after ``step``; -1 sets all aside. Nothing is deleted; ``notices`` has the counts.
+        """Set aside all records after ``step`` (-1: all records). Nothing is deleted; ``notices`` has the counts.
 
-        Metrics, timing, rollouts and evaluations of later steps move into ``superseded/<n>/``. A kill in the middle
+        Metrics, timing, rollouts and evaluations of later steps move into ``superseded/<n>/``. A kill during the move
         loses nothing (a line may be in two places), and another rewind completes the move.
         """
         self._held()
@@ -273,8 +277,8 @@ class RunFolder:
     def _foreign(self) -> list[str]:
         """Return the files that cannot be leftovers of an interrupted :meth:`create`.
 
-        :meth:`create` writes ``_FIRST`` in order: two empty JSON-lines files, then the environment. A kill may also
-        leave a temporary file of the next one.
+        :meth:`create` writes the files ``_FIRST`` in order: two empty JSON-lines files, then the environment. A kill
+        may also leave a temporary version of the file that is written next.
         """
         names = {path.name for path in self.path.iterdir()} - {_LOCK}
         whole = [name for name in _FIRST[:2] if name in names and not (self.path / name).stat().st_size]
@@ -289,7 +293,7 @@ class RunFolder:
 
 
 def lock_folder(path: Path) -> TextIO:
-    """Make a folder if it does not exist, and lock it for this process until the returned file is closed.
+    """Create a folder if it does not exist, and lock it for this process until the returned file is closed.
 
     Raises:
         UserError: another process holds the lock, or the folder cannot be written.

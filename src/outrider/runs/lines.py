@@ -1,4 +1,4 @@
-"""A file of numbers with one line per step; a kill damages at most the last line."""
+"""A file of numbers with one line per step. If the writer is killed, at most the last line is damaged."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from outrider.record.disk import disk_refused, sync, write_atomically
 class JsonLines:
     """A file of one JSON object per step: ``{"step": 12, "reward": 0.5}``. Steps ascend, and all values are numbers.
 
-    JSON has no NaN: NaN is written as null, the infinities as ``"Infinity"`` and ``"-Infinity"``, and all three are
-    read back as floats.
+    JSON has no NaN and no infinities. NaN is written as null, and the infinities as ``"Infinity"`` and ``"-Infinity"``;
+    all three values are read back as floats.
     """
 
     def __init__(self, path: Path) -> None:
@@ -27,11 +27,11 @@ class JsonLines:
         self._last = -1
 
     def append(self, step: int, values: Mapping[str, float]) -> None:
-        """Append a line. It is safe from a kill when this method returns, and from a power cut after :meth:`sync`.
+        """Append a line. A kill cannot lose the line after this method returns, nor a power cut after :meth:`sync`.
 
         Raises:
             UserError: the line cannot be written; the file is unchanged.
-            ValueError: the step is not later than the last one, or a value is named ``step``.
+            ValueError: the step is not later than the last step, or a value is named ``step``.
             TypeError: a value is not a number.
         """
         if step <= self._last or "step" in values:
@@ -62,7 +62,10 @@ class JsonLines:
         return [row for row, _ in self._lines()]
 
     def repair(self) -> list[str]:
-        """Remove a last line that a kill left incomplete; return a message about it. Call only from the writer."""
+        """Remove a last line that a kill left incomplete, and return messages about it.
+
+        Only the process that writes the file may call this method.
+        """
         lines = self._lines()
         self._last = int(lines[-1][0]["step"]) if lines else -1
         whole = sum(len(line) for _, line in lines)
@@ -73,7 +76,7 @@ class JsonLines:
         return [f"dropped {torn} bytes of an incomplete last line from {self.path.name}."]
 
     def set_aside(self, after_step: int, into: Path) -> int:
-        """Move the lines of later steps to a file of the same name in another folder; return their number."""
+        """Move the lines of later steps to a file of the same name in another folder; return the number of lines."""
         lines = self._lines()
         late = [line for row, line in lines if row["step"] > after_step]
         kept = [(row, line) for row, line in lines if row["step"] <= after_step]

@@ -1,4 +1,4 @@
-"""Renames metrics of older versions to their present names; files keep their original names."""
+"""Renames metrics of older Outrider versions to their present names; the names in files do not change."""
 
 from __future__ import annotations
 

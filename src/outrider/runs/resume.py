@@ -15,12 +15,12 @@ from outrider.runs.whole import first_gap
 
 
 class Resumer:
-    """Finds the checkpoint from which a run resumes, and refuses a run with other settings.
+    """Finds the checkpoint from which a run resumes, and raises an error if the run's settings have changed.
 
     Args:
-        recipe: recipe of the resuming command.
-        surroundings: returns other inputs that determine a run's results, by name: the task, the ranks, the reference.
-            Called lazily, since the identity of a task may need its data.
+        recipe: recipe of the command that resumes the run.
+        surroundings: function that returns the other inputs that determine a run's results, by name: the task, the
+            ranks, the reference policy. The function is called lazily, since the identity of a task may need its data.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Resumer:
         return {"config": self._recipe.resolved(), **self._surroundings()}
 
     def begun_anew(self, folder: RunFolder) -> list[str] | None:
-        """Restart a run that was stopped before its first checkpoint, and return messages; None for other runs."""
+        """Restart a run that was stopped before its first checkpoint, and return messages; None for all other runs."""
         if self._checkpoints.last is not None:
             return None
         folder.rewind(-1)
@@ -43,7 +43,9 @@ class Resumer:
         return [*rewritten, "nothing was saved before the run was stopped: beginning anew"]
 
     def checkpoint(self, folder: RunFolder, force: bool) -> Checkpoint:
-        """Return the newest checkpoint up to which the records are complete; set aside damaged and later checkpoints.
+        """Return the newest checkpoint up to which the run's records are complete.
+
+        Damaged checkpoints and later checkpoints are set aside.
 
         Raises:
             UserError: without ``force``, the run was started with other settings, or there is no such checkpoint.
@@ -60,7 +62,7 @@ class Resumer:
         return checkpoint
 
     def go_on(self, folder: RunFolder, checkpoint: Checkpoint) -> list[str]:
-        """Set aside records after the checkpoint, and return messages."""
+        """Set aside the run's records after the checkpoint, and return messages about them."""
         folder.rewind(checkpoint.step)
         rewritten = self._rewritten_config(folder, checkpoint.step)
         return [*rewritten, *self._notices, *folder.notices, f"going on after step {checkpoint.step}"]
@@ -82,7 +84,7 @@ class Resumer:
         return newest
 
     def _rewritten_config(self, folder: RunFolder, step: int) -> list[str]:
-        """Write the current recipe to ``config.yaml``, and keep the previous one if it differs."""
+        """Write the current recipe to ``config.yaml``, and keep a copy of the previous recipe if it differs."""
         new, old = dump_yaml(self._recipe.resolved()).encode(), folder.config.read_bytes()
         if new != old:
             aside = self._out / "superseded"
@@ -94,7 +96,7 @@ class Resumer:
         return ["config.yaml was empty: it is written anew from this command, which the checkpoint agrees with"]
 
     def _differences(self, state: Mapping[str, Any]) -> list[str]:
-        """Return the differences from the start of the run, one line each; empty if resuming is exact."""
+        """Return the settings that have changed since the run's start, one line per change; empty if there are none."""
         try:
             lines = recipe_of_run(state["config"]).difference(self._recipe)
         except UserError as error:  # an external component is missing, or its options have changed

@@ -12,10 +12,10 @@ Locate = Callable[[str], Path | None]
 
 
 def tokenizer_of(run: Path, model: str | None, locate: Locate) -> Tokenizer | None:
-    """Return the tokenizer of the exported model, otherwise of the initial one; None if neither is on this machine.
+    """Return the tokenizer of a run's exported model, or else of its initial model; None if neither is on this machine.
 
     Args:
-        model: the name of the run's initial model; None if unknown.
+        model: name of the run's initial model; None if unknown.
     """
     exported = run / "model" / "tokenizer.json"
     file = exported if exported.is_file() else locate(model) if model is not None else None

@@ -21,8 +21,8 @@ PREFILL_TOKENS = 8_192  # maximum tokens per prefill pass, padding included
 class Cache(Protocol):
     """The KV cache of a batch of rows.
 
-    The first ``column`` of ``columns`` columns are filled. The tokens of each row start at its column in ``starts_B``;
-    earlier columns are padding.
+    A cache has ``columns`` columns, and its first ``column`` columns are filled. The tokens of row ``b`` start at
+    column ``starts_B[b]``; the columns before this start are padding.
     """
 
     column: int
@@ -30,11 +30,11 @@ class Cache(Protocol):
     starts_B: Tensor
 
     def spread(self, row_of_B: Tensor, columns: int) -> Self:
-        """Return a cache with a copy of this cache's row for each entry of ``row_of_B``, and room for ``columns``."""
+        """Return a new cache with ``columns`` columns; its row ``b`` is a copy of this cache's row ``row_of_B[b]``."""
         ...
 
     def keep(self, row_of_B: Tensor, columns: int) -> None:
-        """Like ``spread``, but in place: drop finished rows and make room for ``columns``."""
+        """Change this cache in place, as in ``spread``: drop finished rows and make room for ``columns`` columns."""
         ...
 
     def parts(self) -> list[Part] | None:
@@ -46,21 +46,24 @@ C = TypeVar("C", bound=Cache)
 
 
 class Decoder(Protocol[C]):
-    """Prefills each context once, then decodes the rows that continue it token by token."""
+    """Prefills each context once, then decodes all rows that continue this context, token by token."""
 
     def prefill(self, ids_CT: Tensor, starts_C: Tensor) -> tuple[C, Tensor]:
         """Prefill left-padded contexts; return their cache and next-token logits.
 
-        ``starts_C`` has the column at which each context starts.
+        Context ``c`` starts at column ``starts_C[c]``.
         """
         ...
 
     def proceed(self, ids_CT: Tensor, starts_C: Tensor, standing: Sequence[Standing | None]) -> tuple[C, Tensor]:
-        """Like ``prefill``, but compute only the context tokens that are not cached in ``standing``."""
+        """Prefill as in ``prefill``, but compute only the tokens that are missing in the kept caches ``standing``."""
         ...
 
     def forward(self, ids_BQ: Tensor, cache: C) -> Tensor:
-        """Return logits ``[B, V]`` after the last new token, and advance the cache's column by ``Q``."""
+        """Process ``Q`` new tokens per row, advance ``cache.column`` by ``Q``, and return the last logits (``[B, V]``).
+
+        The last logits are the logits after the last new token.
+        """
         ...
 
     def batchable(self, contexts: Sequence[Ids]) -> bool:
@@ -68,7 +71,7 @@ class Decoder(Protocol[C]):
         ...
 
     def updated(self) -> None:
-        """Refresh all state derived from the weights; called after the model's weights have changed."""
+        """Refresh all state derived from the weights; the sampler calls this after the model's weights have changed."""
         ...
 
 
@@ -142,9 +145,9 @@ class PackedDecoder(StoreDecoder):
 
 
 def there(new: Sequence[int], device: torch.device) -> Tensor | None:
-    """Mask ``[B, Q]`` of the cached tokens among the last Q columns; None if all are new.
+    """Return a mask ``[B, Q]`` of the tokens in the last Q columns that are already cached; None if all are new.
 
-    Q is the maximum number of new tokens in a row.
+    Row ``b`` has ``new[b]`` new tokens, and Q is the largest of these numbers.
     """
     if min(new) == max(new):
         return None
@@ -153,10 +156,10 @@ def there(new: Sequence[int], device: torch.device) -> Tensor | None:
 
 
 def _passes(new: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield ranges of neighbouring rows for one pass each.
+    """Split the rows into ranges of neighbouring rows, and yield the range for each forward pass.
 
-    Within a range, the numbers of new tokens differ by at most a factor of two, and the padded tokens fit into one
-    pass.
+    Within a range, the numbers of new tokens differ by at most a factor of two, and the range has at most
+    ``PREFILL_TOKENS`` tokens, padding included.
     """
     first = 0
     for end in range(1, len(new) + 1):

@@ -21,10 +21,10 @@ class Drawn(NamedTuple):
 def draw(logits_BV: Tensor, uniforms_B: Tensor, params: SamplingParams) -> Drawn:
     """Sample by inverse CDF: choose the first token whose cumulative probability exceeds the uniform number.
 
-    Inverse CDF needs one random number per token; Gumbel noise would need one per vocabulary entry. Rounding changes
-    the token only if a cumulative probability is very close to the uniform number. Temperature 0 takes the most likely
-    token. Truncation (``top_k``, then ``top_p``: the smallest set of tokens with at least that mass) affects which
-    token is sampled, but not its log-probability or the entropy. A token of probability 0 is never sampled.
+    Inverse CDF needs one random number per token; Gumbel sampling would need one per vocabulary entry. Rounding changes
+    the token only if a cumulative probability is very close to the uniform number. Temperature 0 selects the most
+    likely token. Truncation (``top_k``, then ``top_p``: the smallest set of tokens with at least that mass) affects
+    which token is sampled, but not its log-probability or the entropy. A token of probability 0 is never sampled.
 
     Degenerate case: if a row's logits contain NaN or +inf, its log-probability is NaN.
 

@@ -1,8 +1,8 @@
-"""A fused decoder for the Llama, Mistral and Qwen families: the model's results with fewer and larger operations.
+"""A decoder for the Llama, Mistral and Qwen families that computes the model's results with fewer, larger operations.
 
-Differences from the model's own forward pass: query, key and value projections are one matmul; gate and up projections
-are another. Norm weights are folded into the next matmul, and the attention scale into the query weights. The rotary
-embedding is one complex multiplication, for which the weight rows are reordered when they are copied.
+Differences from the model's own forward pass: one matmul computes the query, key and value projections, and a second
+one the gate and up projections. Norm weights are folded into the next matmul, and the attention scale into the query
+weights. The rotary embedding is one complex multiplication; the copied weights have their rows reordered for it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _FIXED_ROPES = ("default", "linear", "llama3", "yarn")  # other rotary types dep
 
 
 class FusedLayer(NamedTuple):
-    """Fused copies of one layer's weights, including the preceding norm.
+    """Fused copies of one layer's weights, which include the weights of the layer's norms.
 
-    Biases and query-key norms are None if the family has none.
+    Biases and query-key norms are None if the model family has no such weights.
     """
 
     qkv: Tensor
@@ -41,12 +41,12 @@ class FusedLayer(NamedTuple):
 
 
 def supports(model: PreTrainedModel, dtype: torch.dtype = torch.float32) -> bool:
-    """Whether the fused decoder is equivalent to the model.
+    """Whether the fused decoder supports the model, and so computes the same results.
 
-    It supports known model families with full attention, a fixed rotary embedding, and linear layers that are plain or
-    have a mergeable adapter.
+    The decoder supports known model families with full attention, a fixed rotary embedding, and linear layers that are
+    plain or have a mergeable adapter.
 
-    A bfloat16 copy with an adapter is not supported.
+    The decoder does not support a bfloat16 copy of a model with an adapter.
     """
     config = model.config
     # merging into bfloat16 weights loses adapter updates smaller than 1/256 of the weight
@@ -184,9 +184,10 @@ class FusedDecoder(StoreDecoder):
         return weight if weight is None or self._dtype is torch.float32 else weight.to(self._dtype)
 
     def _by_group(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Interleave the rows of the three projections, ``[heads * D, I]`` each, by key head.
+        """Interleave the rows of the three projections by key head; each projection is ``[heads * D, I]``.
 
-        Each key head has its queries, key and value in a row; the rows of queries and keys are in rotary pairs.
+        For each key head, the result has the rows of its query heads, then of its key, then of its value. The rows of
+        queries and keys are ordered in rotary pairs.
         """
         # queries and keys are permuted in the same way, so the attention scores do not change
         kv, dim, pairs = self._kv_heads, self._dim, self._pairs()

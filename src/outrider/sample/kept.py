@@ -49,15 +49,15 @@ class Block:
 class Kept:
     """The KV caches of rollouts that may continue, by rollout id.
 
-    A rollout is in at most one block. It leaves the block when its next turn is prefilled or the rollout ends. So
-    memory is at most two rows per kept rollout.
+    A rollout is in at most one block, and leaves the block when its next turn is prefilled or the rollout ends. Blocks
+    drop their unused rows, so memory use is at most two cache rows per kept rollout.
 
     Args:
-        most: maximum number of kept rollouts. Others are recomputed and counted.
+        most: maximum number of kept rollouts. Contexts of other rollouts are prefilled again, and counted.
 
     Attributes:
-        recomputed_tokens: number of context tokens that are prefilled again, because their KV cache was not kept: there
-            was no room, or the model's cache cannot be split into rows and columns.
+        recomputed_tokens: number of context tokens that are prefilled again, because their KV cache was not kept. A
+            cache is not kept if there is no room, or if the model's cache cannot be split into rows and columns.
     """
 
     def __init__(self, most: int) -> None:
@@ -79,9 +79,9 @@ class Kept:
         return self._most - len(self._standing)
 
     def find(self, rollouts: Iterable[str], context: Ids) -> Standing | None:
-        """The longest kept prefix of a context, among ``rollouts``.
+        """The longest kept KV cache of one of the ``rollouts`` whose tokens are a prefix of ``context``.
 
-        It never includes the context's last token, whose logits are still needed.
+        The cache never includes the context's last token, because the logits of the last token are still needed.
         """
         found = [self._standing[rollout] for rollout in rollouts if rollout in self._standing]
         # a rollout whose tokens do not match the context is prefilled from the start
@@ -89,30 +89,30 @@ class Kept:
         return max(right, key=lambda standing: len(standing.ids), default=None)
 
     def put(self, parts: list[Part], rows: Sequence[tuple[str, int, Ids]]) -> None:
-        """Keep cache rows.
+        """Keep the cache rows in ``parts``.
 
-        Each entry of ``rows`` has the rollout id, the first column, and the token ids from that column on.
+        Each entry of ``rows`` describes one cache row: rollout id, first column, and token ids from that column on.
         """
         block = Block(parts)
         for row, (rollout, start, ids) in enumerate(rows):
             self._standing[rollout] = block.standing[rollout] = Standing(block, row, start, ids)
 
     def lose(self, rollout: str, tokens: int) -> None:
-        """Record that ``tokens`` computed tokens of a rollout are not kept."""
+        """Record that the KV cache of ``tokens`` tokens of a rollout was computed, but not kept."""
         self._lost[rollout] = tokens
 
     def again(self, rollouts: Iterable[str]) -> None:
-        """Count the lost tokens of these rollouts as recomputed, once, since they share one prefilled context."""
+        """Count the lost tokens of ``rollouts`` as recomputed; count them once, since the rollouts share a context."""
         self.recomputed_tokens += max((self._lost.get(rollout, 0) for rollout in rollouts), default=0)
 
     def clear(self) -> None:
-        """Drop everything, since a KV cache is invalid for other weights."""
+        """Drop all KV caches, since a KV cache is invalid after the weights change."""
         for rollout, standing in self._standing.items():
             self.lose(rollout, len(standing.ids))
         self._standing.clear()
 
     def drop(self, rollouts: Iterable[str]) -> None:
-        """Drop rollouts that have ended or are being prefilled; unknown ids are ignored."""
+        """Drop the caches of rollouts that have ended or are being prefilled; unknown ids are ignored."""
         touched: dict[int, Block] = {}
         for rollout in rollouts:
             self._lost.pop(rollout, None)
@@ -124,9 +124,9 @@ class Kept:
 
 
 def aligned(standing: Sequence[Standing | None], starts: Sequence[int], columns: int) -> list[Part]:
-    """Tensors with one row per context: its kept cache from the column in ``starts`` on, and zeros elsewhere.
+    """Tensors with one row per context. Row ``b`` has the kept cache of context ``b`` from column ``starts[b]`` on.
 
-    Columns before a row's start or after its kept tokens may hold values of other tokens.
+    A row without a kept cache is zero. Columns before a row's start or after its kept tokens have arbitrary values.
     """
     like = next(one.block for one in standing if one is not None)
     whole = []

@@ -23,7 +23,7 @@ from outrider.sample.wave import Wave, WaveRow, decode_wave
 
 
 class LocalSampler:
-    """Decodes rows in waves, each with one KV cache.
+    """Decodes rollouts in waves; a wave is a batch of rows that share one KV cache.
 
     Each distinct context (a prompt, or a prompt with another rollout's prefix) is prefilled once per call, and its KV
     cache is copied to all rows that continue it. Finished rows are dropped during decoding. Inside :meth:`keeping`, the
@@ -124,7 +124,7 @@ class LocalSampler:
             yield wave
 
     def _standing(self, context: Ids, rows: list[WaveRow]) -> Standing | None:
-        """The kept KV cache of a context, from one of the rows that continue it; None without one."""
+        """The kept KV cache of a context, from one of the rows that continue the context; None if no cache is kept."""
         return None if self._kept is None else self._kept.find([row.rollout for row in rows], context)
 
     def _new_tokens(self, context: Ids, rows: list[WaveRow]) -> int:

@@ -56,7 +56,7 @@ class _Begun(DynamicLayer):
 
     Args:
         new: number of columns that the next call computes.
-        there_BQ: mask of the new columns that a row already has in the kept cache.
+        there_BQ: mask of the new columns whose tokens are already in a row's kept cache.
     """
 
     def __init__(self, keys: Tensor, values: Tensor, new: int, there_BQ: Tensor | None) -> None:
@@ -130,9 +130,9 @@ class PlainDecoder:
         return logits_BV
 
     def batchable(self, contexts: Sequence[Ids]) -> bool:
-        """Whether the contexts fit in one prefill pass, since caches cannot be joined.
+        """Whether the contexts fit in one prefill pass; this decoder cannot join the caches of several passes.
 
-        Without left padding, contexts must also have equal lengths.
+        Without left padding, the contexts must also have equal lengths.
         """
         lengths = [len(ids) for ids in contexts]
         if not self._left_pads and len(set(lengths)) > 1:

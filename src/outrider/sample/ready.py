@@ -26,15 +26,15 @@ _WHAT = {
 def ready(policy: Policy, choice: str = "auto", sampled: bool = True) -> tuple[Policy, str]:
     """Return the policy on the fastest path that agrees with its model, and a message about the path.
 
-    The paths fused, packed and plain, or only ``choice``, are tried in this order. The first one is used whose sampler
-    and learner both reproduce the log-probabilities of the model's own forward pass
+    The paths fused, packed and plain are tried in this order, or only ``choice`` is tried. The first path is used whose
+    sampler and learner both reproduce the log-probabilities of the model's own forward pass
     (:class:`outrider.sample.self_check.SelfCheck`). With ``policy.check=false``, the first path that the architecture
-    seems to allow is used without a comparison. If its log-probabilities differ from the model's, all ratios and
-    gradients are silently wrong.
+    seems to allow is used without a comparison. If that path's log-probabilities differ from the model's, all ratios
+    and gradients are silently wrong.
 
     Args:
-        sampled: whether this model is used for sampling. If not, the fused path is skipped, because it is only for
-            sampling and its check needs as much memory as the model.
+        sampled: whether this model is used for sampling. If False, the fused path is skipped: fused weights are only
+            for sampling, and their check needs as much memory as the model.
 
     Raises:
         UserError: no path reproduces the model's log-probabilities, or no path runs.

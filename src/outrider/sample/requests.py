@@ -94,9 +94,10 @@ def rollouts_of(
     version: int,
     tokenizer: PreTrainedTokenizerBase,
 ) -> list[Rollout]:
-    """Build rollouts, in order, from the sampled tokens by (request, member).
+    """Build the rollouts of all requests, in order.
 
-    ``modes`` has one log-probability mode per request.
+    The keys of ``sampled`` are (index of the request, index of the rollout in its group). ``modes`` has one
+    log-probability mode per request.
     """
     keys = [(i, k) for i, request in enumerate(requests) for k in range(request.n)]
     texts = decode(tokenizer, [sampled[key].ids for key in keys])
@@ -128,7 +129,7 @@ def rollouts_of(
 
 
 def decode(tokenizer: PreTrainedTokenizerBase, ids: Sequence[Ids]) -> list[str]:
-    """Decode token ids without special tokens, but with reasoning tags (special tokens in some tokenizers).
+    """Decode token ids without special tokens, but with reasoning tags, which some tokenizers have as special tokens.
 
     Without the tags, an answer could not be separated from the reasoning.
     """

@@ -10,10 +10,10 @@ from typing import Protocol, runtime_checkable
 from outrider.record import Rollout, SampleRequest
 
 Export = Callable[[Path], None]
-"""Function that writes the policy's current weights into a new folder; every rank calls it.
+"""Function that writes the policy's current weights into a new folder; every rank calls this function.
 
-It writes all weights to ``model.safetensors`` or, for a sampler that takes only the adapter, the adapter in peft's
-format.
+The function writes all weights to ``model.safetensors``. For a sampler that takes only the adapter, the function writes
+only the adapter, in peft's format.
 """
 
 
@@ -25,10 +25,10 @@ class Sampler(Protocol):
     (:class:`outrider.train.weight_sync.WeightSync`).
 
     Attributes:
-        engines: number of active copies of the weights, each of which must be checked. Requests are assigned
+        engines: number of active copies of the weights; a weight sync must check every copy. Requests are assigned
             round-robin: the first of n copies gets requests 0, n, 2n, …, unless a copy is lost.
         gives_entropies: whether rollouts include the entropy of every sampled token.
-        notices: pending messages for the user; the caller prints them and clears the list.
+        notices: pending messages for the user; the caller prints the messages and clears the list.
     """
 
     @property
@@ -38,7 +38,7 @@ class Sampler(Protocol):
     notices: list[str]
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
-        """Sample ``sum(n)`` rollouts, in the order of the requests and of the members within each request.
+        """Sample ``n`` rollouts for each request, and return all rollouts in the order of the requests.
 
         Raises:
             UserError: a context leaves no room for a response, or has a token that the model does not know.
@@ -49,7 +49,7 @@ class Sampler(Protocol):
     def take(self, version: int, export: Export) -> dict[str, int]:
         """Switch to the policy's current weights; ``export`` is for samplers that do not share memory with the policy.
 
-        Returns the engine's counts since the last call, on each rank for the rank's own requests.
+        Returns the engine's counts since the last call. On each rank, the counts cover that rank's own requests.
         """
         ...
 
@@ -87,7 +87,7 @@ class KeptRollouts(Protocol):
     """Kept KV caches of rollouts that may continue."""
 
     def drop(self, rollouts: Iterable[str]) -> None:
-        """Drop rollouts that do not continue."""
+        """Drop the KV caches of rollouts that do not continue."""
         ...
 
 
@@ -98,6 +98,6 @@ class Keeping(Protocol):
     def keeping(self) -> AbstractContextManager[KeptRollouts]:
         """Context manager in which a rollout that ended at an end token or stop text may continue.
 
-        It continues by a request with the rollout's id, whose context starts with the rollout's tokens.
+        To continue a rollout, send a request with the rollout's id and a context that starts with the rollout's tokens.
         """
         ...

@@ -1,4 +1,4 @@
-"""The local sampler in a process of its own, which samples while this process trains (``train.lag: 1``)."""
+"""The local sampler in a separate process, which samples while this process trains (``train.lag: 1``)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _MODULE = "outrider.sample.sampling_worker"
 
 
 class SamplerParts(NamedTuple):
-    """What the process builds its sampler from.
+    """The data from which the sampling process builds its sampler.
 
     Attributes:
-        model: name of the model, whose weights the first sync replaces.
-        policy: without an adapter, since synced weights have it merged.
-        path: the path that was checked in the parent process.
-        threads: PyTorch threads, on which the last bits of results depend.
+        model: name of the model; the first weight sync replaces the model's weights.
+        policy: policy options without an adapter, since synced weights have the adapter merged.
+        path: the compute path that was checked in the parent process.
+        threads: number of PyTorch threads; the last bits of results depend on this number.
     """
 
     model: str
@@ -43,14 +43,14 @@ class SamplerParts(NamedTuple):
 class SamplingProcess:
     """A sampler whose calls are answered by a :class:`outrider.sample.local.LocalSampler` in another process.
 
-    Weights go through a folder, as to vLLM servers. The process ends with this one.
+    Weights are passed through a folder, as for vLLM servers. The sampling process ends when its parent process ends.
 
     Args:
-        on_main: runs a function on rank 0 and broadcasts the result; every rank has its own process.
+        on_main: runs a function on rank 0 and broadcasts the result; every rank has its own sampling process.
 
     Raises:
-        EngineLostError: in each call, if the process has died.
-        UserError: in each call, if the sampler raises it.
+        EngineLostError: any method may raise this error, if the sampling process has died.
+        UserError: any method may raise this error, if the sampler in the process raises it.
     """
 
     engines = 1
@@ -70,14 +70,14 @@ class SamplingProcess:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # Ctrl-C goes to the run alone
             )
-        self._send(parts)  # it loads the model while this process goes on
+        self._send(parts)  # the new process loads the model while this process continues
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
         rollouts: list[Rollout] = self._ask("sample", requests)
         return rollouts
 
     def take(self, version: int, export: Export) -> dict[str, int]:
-        """Write the weights, and wait until the process has read them; returns its sampler's counts."""
+        """Write the weights, wait until the sampling process has read them, and return the sampler's counts."""
         counts: dict[str, int] = self._ask("take", version, self._weights.write(export))
         return counts
 
@@ -91,7 +91,7 @@ class SamplingProcess:
             self._ask("forget")
 
     def close(self) -> None:
-        """End the process, also while it samples, and remove the weights of the last sync."""
+        """End the sampling process, even during sampling, and remove the weights of the last sync."""
         self._process.kill()
         self._process.wait()
         self._channel.close()
@@ -118,7 +118,7 @@ class SamplingProcess:
 
 
 class _Kept(NamedTuple):
-    """The KV caches in the process; see :class:`outrider.sample.sampler.KeptRollouts`."""
+    """The KV caches kept in the sampling process; see :class:`outrider.sample.sampler.KeptRollouts`."""
 
     process: SamplingProcess
 

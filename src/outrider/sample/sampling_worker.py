@@ -1,4 +1,4 @@
-"""The other side of :mod:`outrider.sample.sampling_process`: ``python -m outrider.sample.sampling_worker CHANNEL``."""
+"""The child of :mod:`outrider.sample.sampling_process`: ``python -m outrider.sample.sampling_worker CHANNEL``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from outrider.sample.sampling_process import SamplerParts
 
 
 class _Worker:
-    """The sampler, and the calls that the channel may name."""
+    """The sampler; the parent process calls the methods of this class by name."""
 
     def __init__(self, parts: SamplerParts) -> None:
         torch.set_num_threads(parts.threads)
@@ -63,7 +63,7 @@ def serve(channel: Connection) -> None:
 
 
 def _attempted(call: Callable[..., Any], *arguments: Any) -> tuple[bool, Any]:
-    """False and the result of a call, or True and its exception, which the parent raises."""
+    """Return (False, result) if the call succeeds, else (True, exception); the parent raises the exception."""
     try:
         return False, call(*arguments)
     except Exception as error:  # noqa: BLE001 - the parent raises it

@@ -33,9 +33,10 @@ class SelfCheckResult(NamedTuple):
     """The result of comparing a path with the model's own forward pass.
 
     Attributes:
-        gap, bound: the difference of log-probabilities with float32 matmuls, and its upper bound.
-        in_bfloat16: the mean difference with bfloat16 matmuls; None if the policy uses float32. Rounding causes a few
-            hundredths; more than 0.5 is a real error.
+        gap: the difference of log-probabilities with float32 matmuls.
+        bound: the largest allowed ``gap``.
+        in_bfloat16: the mean difference with bfloat16 matmuls; None if the policy uses float32. Rounding causes
+            differences of a few hundredths; more than 0.5 is a real error.
     """
 
     gap: float
@@ -143,8 +144,8 @@ def _learner_differences(policy: Policy, rows: Sequence[Continuation], wants: Se
 def _sampler_differences(policy: Policy, rows: Sequence[Continuation], wants: Sequence[Tensor]) -> Iterator[Tensor]:
     """Differences of the decoder's log-probabilities from the reference.
 
-    Contexts are prefilled together if the decoder supports it, then decoded as two siblings each, which are dropped as
-    they end.
+    Contexts are prefilled together if the decoder can batch the contexts. Then two rows continue each context, and rows
+    are dropped when they end.
     """
     decoder, device = decoder_of(policy), policy.model.device
     contexts, together = _together(decoder, rows)
@@ -166,8 +167,8 @@ def _sampler_differences(policy: Policy, rows: Sequence[Continuation], wants: Se
 def _kept_differences(policy: Policy, rows: Sequence[Continuation], wants: Sequence[Tensor]) -> Iterator[Tensor]:
     """Differences of log-probabilities with a kept KV cache.
 
-    The last one or two tokens of each context are computed on the kept cache of the others; then one more token is
-    decoded.
+    The last one or two tokens of each context are computed on the kept cache of the earlier tokens. Then one more token
+    is decoded.
     """
     decoder, device = decoder_of(policy), policy.model.device
     contexts, together = _together(decoder, rows)
@@ -263,7 +264,7 @@ def _own_logits(model: PreTrainedModel, ids_L: Tensor) -> Tensor:
 
 @torch.enable_grad()
 def _idle_targets(model: PreTrainedModel, row: Continuation) -> list[str]:
-    """Names of adapted layers whose adapters have no gradient in any layer.
+    """Names of the adapter's target modules, such as ``dt_proj``, that get no gradient in any layer of the model.
 
     For example, Mamba's own code multiplies by ``dt_proj.weight`` directly, which bypasses an adapter around
     ``dt_proj``.

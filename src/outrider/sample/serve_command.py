@@ -19,7 +19,7 @@ def serve_command(model: str, port: int, dtype: str, lora: int | None, python: s
     """Replace this process with the server; ``more`` are vLLM arguments that override Outrider's.
 
     Args:
-        lora: maximum adapter rank; None: no adapters.
+        lora: maximum adapter rank; None disables adapters.
         python: Python interpreter with vLLM; None: the current one.
 
     Raises:

@@ -40,7 +40,7 @@ class StopTable:
         self.next_SV = _per_token(step_SB, token_bytes)
 
     def after(self, ids: Iterable[int]) -> int:
-        """The state after a response's earlier tokens. Stop texts that are complete within them do not count."""
+        """The state after a response's earlier tokens ``ids``. Stop texts that end within these tokens are ignored."""
         state = 0
         for token in ids:
             state = int(self.next_SV[state, token])
@@ -157,7 +157,7 @@ def _automaton(stops: Sequence[bytes]) -> NDArray[np.int16]:
 
 
 def _per_token(step_SB: NDArray[np.int16], token_bytes: Sequence[bytes]) -> StateTable:
-    """Run the automaton through every token from every state, one byte position of all tokens at a time."""
+    """Run the automaton from every state through every token; each iteration handles one byte of all tokens."""
     lengths_V = np.array([len(b) for b in token_bytes])
     # longest tokens first, so that the tokens with another byte are one slice, and the loop runs over byte positions
     # instead of the vocabulary

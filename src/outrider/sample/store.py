@@ -14,7 +14,7 @@ BLOCK = 32  # columns added when a store grows; unused columns cost memory traff
 
 
 class Store:
-    """KV cache of ``B`` rows, and attention over it. It is a plan of :mod:`outrider.model.attention`.
+    """KV cache of ``B`` rows, with attention over the cache; an attention plan of :mod:`outrider.model.attention`.
 
     Keys are stored transposed, ``[B, KV, D, S]``, values as ``[B, KV, S, D]``.
 
@@ -59,7 +59,7 @@ class Store:
         return self._attend_many(q, keys, values, scale, window, end)
 
     def attend_one(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
-        """Like ``attend`` for one token per row, without a copy of keys or values.
+        """Compute attention as in ``attend``, but for one token per row and without a copy of keys or values.
 
         ``q`` and the result are ``[B * KV, H / KV, D]``, grouped by the heads that share a key; ``k`` and ``v`` are
         ``[B, KV, D]``.
@@ -89,9 +89,9 @@ class Store:
         return [*((k, 3) for k in self.keys), *((v, 2) for v in self.values)]
 
     def window(self, first: int, end: int, column: int, there_BQ: Tensor | None) -> Store:
-        """A view of the rows ``first`` to ``end``, to be written from ``column`` on.
+        """Return a view of the rows ``first`` to ``end``, in which new tokens are written from ``column`` on.
 
-        Entries in the mask ``there_BQ`` are not overwritten.
+        Cells that the mask ``there_BQ`` marks as already cached are not overwritten.
         """
         rows = slice(first, end)
         view = Store(self.starts_B[rows], self.columns, 0)
@@ -111,7 +111,7 @@ class Store:
         return whole
 
     def spread(self, row_of_B: Tensor, columns: int) -> Store:
-        """Return a store with a copy of this store's row for each entry of ``row_of_B``, and room for ``columns``.
+        """Return a store with ``columns`` columns, whose row ``b`` is a copy of this store's row ``row_of_B[b]``.
 
         Several rows can then continue one context.
         """
@@ -121,7 +121,7 @@ class Store:
         return spread
 
     def keep(self, row_of_B: Tensor, columns: int) -> None:
-        """Like ``spread``, but in place and tensor by tensor, since two full stores may not fit in memory."""
+        """Change this store as in ``spread``, but tensor by tensor, since two full stores may not fit in memory."""
         self.starts_B, self.columns = self.starts_B[row_of_B], columns
         self._bias_of = self._padding = None
         for layer in range(len(self.keys)):

@@ -27,9 +27,9 @@ MERGED = "merged weights are sent in each step"
 class SyncedWeights:
     """Creates a folder per weight version, which all ranks share, and removes the previous one.
 
-    A killed run leaves its last folder behind. The next run on the same machine with the same parent folder removes it,
-    since no process holds its lock. Other machines may share the parent folder, and some file systems do not share
-    locks, so each machine only checks its own folders.
+    A killed run leaves its last folder behind. The next run on the same machine with the same parent folder removes
+    that folder, since no process holds the folder's lock. Other machines may share the parent folder, and some file
+    systems do not share locks, so each machine only checks its own folders.
 
     Args:
         parent: parent folder; None: this machine's temporary folder.

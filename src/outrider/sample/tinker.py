@@ -23,8 +23,8 @@ class TinkerSampler:
     """Samples on the service that trains the policy.
 
     A request is sent as a whole, so its prompt is prefilled once. The service uses consecutive seeds for a request's
-    rollouts: member ``m`` of a group has the group's seed plus ``m``, so later rounds repeat no seed. The service
-    returns log-probabilities of the raw distribution (temperature 1, not truncated), and no entropies.
+    rollouts: rollout ``m`` of a group has the group's seed plus ``m``, so later requests for the group repeat no seed.
+    The service returns log-probabilities of the raw distribution (temperature 1, not truncated), and no entropies.
     """
 
     gives_entropies = False
@@ -40,7 +40,7 @@ class TinkerSampler:
     def take(self, version: int, export: Export) -> dict[str, int]:
         """Make the service sample with the current trained weights.
 
-        Returns ``prompt_tokens``, the number of prompt tokens in requests since the last call.
+        Returns ``prompt_tokens``, the number of prompt tokens in the requests since the last call.
 
         Raises:
             EngineLostError: the service fails.
@@ -113,5 +113,5 @@ def first_seed(request: SampleRequest) -> int:
     4
     """
     parent, at = ("", 0) if request.prefix is None else (request.prefix.parent, request.prefix.branch_at)
-    # 30 bits, so that the members' seeds stay below 2**31
+    # 30 bits, so that the seeds of all rollouts stay below 2**31
     return identity_seed(request.seed, request.group_id, parent, at) % 2**30 + request.first_member

@@ -38,7 +38,7 @@ class Trajectory:
 
     Attributes:
         request: request with ``n = 1`` for this rollout.
-        replayed: turns of a branch's prefix that still have to be replayed, each with the observation after it.
+        replayed: turns of a branch's prefix that still have to be replayed, with the observation after each turn.
         turn: tokens of the current turn, including those from a branch's prefix.
         turns: number of turns sent to the environment.
         heard: observations so far; their positions in the text are not set yet.
@@ -76,7 +76,7 @@ class Trajectory:
     def draw(self) -> SampleRequest:
         """The request for the next turn.
 
-        A later turn is a branch of the rollout itself, so its seed depends only on its position.
+        Each later turn is sampled as a branch of the rollout, so its seed depends only on the turn's position.
         """
         if not self._own:
             return self.request
@@ -114,7 +114,7 @@ class Trajectory:
 
     @property
     def drawn(self) -> Rollout | None:
-        """The rollout of the first turn; None without turns."""
+        """The sampled rollout of the first turn; None before the first turn."""
         return self._drawn[0] if self._drawn else None
 
     @property

@@ -23,13 +23,13 @@ class TurnSampler:
     """Samples rollouts turn by turn.
 
     A turn is the text that the policy samples up to an end token or a stop text. The text is sent to the rollout's
-    environment, and the reply is appended as observed tokens. Rollouts whose environments have replied are batched,
-    whatever their turn, so a slow environment delays only its own rollout. Sampled tokens are never re-encoded from
-    text; only new observations are encoded.
+    environment, and the reply is appended as observed tokens. All rollouts whose environments have replied are batched,
+    even if they are in different turns, so a slow environment delays only its own rollout. Sampled tokens are never
+    re-encoded from text; only new observations are encoded.
 
-    The first turn uses the rollout's seed. A later turn uses the seed of a branch at its first token. The environment
-    of a branch is recreated by replay: the turns of its prefix are sent again, and the environment must reply with the
-    same tokens. All rollouts of a group have environments with the same seed.
+    The first turn uses the rollout's seed. A later turn has the seed that a branch at the turn's first token would
+    have. The environment of a branch is recreated by replay: the turns of the branch's prefix are sent again, and the
+    environment must reply with the same tokens. All rollouts of a group have environments with the same seed.
 
     A response has at most ``max_tokens`` tokens, observations included.
 
@@ -56,7 +56,7 @@ class TurnSampler:
         self.gives_entropies, self.notices = sampler.gives_entropies, sampler.notices
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
-        """Sample ``sum(n)`` rollouts, in order, with the environment's verdicts, if it gives any."""
+        """Sample ``n`` rollouts for each request, in order, with the verdicts that environments return."""
         paths = {(i, k): Trajectory(request, k) for i, request in enumerate(requests) for k in range(request.n)}
         keeping = self._sampler.keeping() if isinstance(self._sampler, Keeping) else nullcontext()
         with keeping as kept:
@@ -69,7 +69,7 @@ class TurnSampler:
         """Sample until all rollouts have ended. The rollouts of a request start together, since they share a prompt."""
         waiting = deque(enumerate(requests))
         end = self._policy.prompt_end
-        asked = 0  # number of rollouts that wait for their environment's reply, which all active rollouts do
+        asked = 0  # number of active rollouts; each of them waits for its environment's reply here
         try:
             while waiting or asked:
                 while waiting and (not asked or asked + waiting[0][1].n <= self._most_rollouts):
@@ -90,9 +90,9 @@ class TurnSampler:
         answered: Sequence[tuple[Key, Reply | Failed]],
         kept: KeptRollouts | None,
     ) -> int:
-        """Sample the next turn of rollouts whose environments have replied.
+        """Sample the next turn of all rollouts whose environments have replied, and send the turns to environments.
 
-        Returns the number of turns sent to environments.
+        Returns the number of turns sent.
         """
         acting: list[tuple[Key, Ids]] = []
         ready: dict[Key, Trajectory] = {}
@@ -176,9 +176,9 @@ class TurnSampler:
             )
 
     def _no_room(self, path: Trajectory, said: Ids) -> StopReason | None:
-        """The stop reason if an observation and one more token exceed a limit; None if they fit.
+        """The stop reason if an observation and one more token exceed a limit; None if both fit.
 
-        The observation is then excluded.
+        An observation that does not fit is excluded from the rollout.
         """
         params = path.request.params or self._options.params()
         response = len(path.response) + len(said)
@@ -191,7 +191,7 @@ class TurnSampler:
     def _encoded(self, path: Trajectory, observation: str) -> Ids:
         """The tokens of an observation.
 
-        With a chat template, even an empty reply is a message: it ends a turn and starts the next.
+        With a chat template, even an empty reply is a message, which ends one turn and starts the next turn.
         """
         if not observation and (path.last is None or not self._policy.options.chat):
             return np.zeros(0, np.int32)

@@ -32,7 +32,7 @@ class _Answer(NamedTuple):
 
 
 class _Given(NamedTuple):
-    """This run's weights on a server: their identification, and the model name to request them by."""
+    """This run's weights on a server: their ``Holding`` (identification), and the model name that selects them."""
 
     holding: Holding
     model: str
@@ -41,10 +41,11 @@ class _Given(NamedTuple):
 class VllmSampler:
     """Samples over HTTP from one or several servers with the same weights.
 
-    Requests are assigned to servers round-robin, with a different first server for each rank. All members of a request
+    Requests are assigned to servers round-robin, with a different first server for each rank. All rollouts of a request
     go to the same server, so that they share the cached prompt or prefix. A server is excluded until the next weight
-    sync if it does not answer, or if it no longer has this run's weights (it was restarted, or another run synced its
-    weights). Its requests are retried on other servers with the same seeds, and only one answer per rollout counts.
+    sync if the server does not answer, or if it no longer has this run's weights (after a restart, or after a sync by
+    another run). The server's requests are retried on other servers with the same seeds, and only one answer per
+    rollout counts.
 
     vLLM returns no entropies.
 
@@ -73,12 +74,12 @@ class VllmSampler:
             server.open(self._requests.limits.context)
         self._given: dict[str, _Given] = {}  # by address: the weights of each active server
         self._known: dict[str, Holding] = {}  # by address, on rank 0: last known weights of each server, active or not
-        self._lost = ""  # reason why the last lost server was lost
+        self._lost = ""  # reason why the most recently lost server was lost
         self._counts: Counter[str] = Counter()
         self.version = 0
         self._weights = SyncedWeights(engine.folder, on_main)
         self.notices = [*self._requests.notices, *self._weights.notices]
-        self._beneath = SyncedWeights(engine.folder, on_main)  # base weights under the adapter, for restarted servers
+        self._beneath = SyncedWeights(engine.folder, on_main)  # base weights without the adapter, for restarted servers
         self.takes_adapter = False
         try:
             if adapter_outputs(policy.model):
@@ -89,7 +90,7 @@ class VllmSampler:
         self._pool = ThreadPoolExecutor(engine.in_flight * len(self._servers), thread_name_prefix="vllm")
 
     def take(self, version: int, export: Export) -> dict[str, int]:
-        """Write the weights once and make every server load them; lost servers that answer again are used again.
+        """Write the weights once, and make every server load the weights; a lost server that answers is used again.
 
         Returns counts since the last call: ``prompt_tokens``, ``cached_tokens`` (prompt tokens found in a server's
         prefix cache), and ``retries`` (rollouts requested again because their server was lost).
@@ -141,7 +142,7 @@ class VllmSampler:
     def _offer(self, model: PreTrainedModel) -> None:
         """Make every server load the model's adapter, and write the base weights.
 
-        If a server refuses, add a notice with the reason; syncs then send merged weights.
+        If a server rejects the adapter, add a notice with the reason; syncs then send merged weights.
         """
         self._weights.write(lambda folder: self._on_main(lambda: write_adapter(model, folder)))
         refused = self._on_main(self._refused)
@@ -152,7 +153,7 @@ class VllmSampler:
         self._beneath.write(lambda folder: self._on_main(lambda: write_weights(without_adapter(model), folder)))
 
     def _refused(self) -> str:
-        """The reason why a server does not load the adapter; empty if all servers load it."""
+        """The reason why a server does not load the adapter; empty if all servers load the adapter."""
         for server in self._servers:
             try:
                 server.load_adapter(self._weights.given)

@@ -31,22 +31,23 @@ from outrider.sample.vllm_requests import Job
 _MODULE = "vllm"
 
 
-# Settings for vLLM on a CPU. Compilation takes minutes. With blocks of 128 tokens, the default, short prompts are not
-# cached. For chunked prompts, vLLM rewinds its seeded generator, which crashes, since CPU generators do not support
-# that.
+# Settings for vLLM on a CPU. Compilation would take minutes. With blocks of 128 tokens, the default, short prompts are
+# not cached. For chunked prompts, vLLM rewinds its seeded generator; this crashes, since CPU generators do not support
+# rewinding.
 _ON_A_CPU = {"enforce_eager": True, "block_size": 32, "enable_chunked_prefill": False}
 
 
 class VllmEngine:
     """vLLM's ``LLM`` on this rank's device, inside this process: no other process is started.
 
-    The policy is written to a folder that vLLM loads, instead of the policy's name, so that vLLM has exactly the
+    vLLM loads the policy from a folder that Outrider writes, not by the policy's name, so that vLLM has exactly the
     weights that Outrider loaded.
 
     Args:
         weights: folders for weight syncs.
         memory: share of a GPU's memory; on a CPU, share of the machine's memory, divided among the ranks.
-        rank, size: rank and number of the run's processes, each of which has its own engine.
+        rank: rank of this process within the run.
+        size: number of the run's processes; every process has its own engine.
 
     Attributes:
         takes_adapter: whether the engine has the base weights, so that syncs send only the adapter.
@@ -128,7 +129,7 @@ class VllmEngine:
             self._forget()
 
     def load_adapter(self, export: Export) -> None:
-        """Use the adapter that ``export`` writes instead of the previous one."""
+        """Replace the current adapter by the adapter that ``export`` writes."""
         from vllm.lora.request import LoRARequest
 
         folder = self._weights.write(export)
@@ -184,7 +185,7 @@ def _options(policy: Policy, memory: float, size: int, device: torch.device) -> 
 
 
 def _held_rank(options: PolicyOptions) -> int | None:
-    """The adapter rank that vLLM reserves; None without an adapter, or if its rank is not supported."""
+    """The adapter rank that vLLM reserves; None without an adapter, or if vLLM does not support the adapter's rank."""
     lora = options.lora if isinstance(options, TrainedPolicyOptions) else None
     return None if lora is None else vllm_rank(lora.rank)
 

@@ -19,7 +19,8 @@ class Job(NamedTuple):
     """One rollout to sample by vLLM.
 
     Attributes:
-        request, member: index of the request, and of the rollout within the request.
+        request: index of the request.
+        member: index of the rollout within the request.
         room: maximum number of tokens to sample.
         prompt: token ids of the context.
         asked: sampling parameters, by vLLM's names.
@@ -38,7 +39,7 @@ _NEAR_TIES = (
 )
 
 TokensOf = Mapping[tuple[int, int], SampledTokens]
-"""Sampled tokens by (request, member)."""
+"""The sampled tokens of each rollout; the keys are (index of the request, index of the rollout in the request)."""
 
 
 class VllmRequests:
@@ -48,7 +49,7 @@ class VllmRequests:
     (``processed_logprobs``).
 
     Attributes:
-        notices: messages for the user on what else, besides their identity, affects rollouts.
+        notices: messages for the user about effects on a rollout that do not come from the rollout's own request.
     """
 
     def __init__(self, policy: Policy, options: SampleOptions) -> None:

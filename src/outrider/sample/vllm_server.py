@@ -29,8 +29,8 @@ class Holding(NamedTuple):
 
     Attributes:
         start: start time of the server's process.
-        claim: name of the last weight sync, by which a run recognises its own; empty if the vLLM version does not store
-            one.
+        claim: name of the last weight sync, by which a run recognises its own sync; empty if the vLLM version does not
+            store a name.
     """
 
     start: str
@@ -85,7 +85,7 @@ class VllmServer:
         """Request one completion; ``model`` in ``body`` selects the weights.
 
         Raises:
-            ServerLostError: no answer.
+            ServerLostError: the server does not answer in time.
             UserError: the server rejects the request.
         """
         answer: dict[str, Any] = self.post("/v1/completions", body)
@@ -95,7 +95,7 @@ class VllmServer:
         """Load the weights of a folder, and drop the old KV cache.
 
         Raises:
-            ServerLostError: no answer.
+            ServerLostError: the server does not answer in time.
             UserError: the server rejects the request, for example because it is not in development mode.
         """
         try:
@@ -124,7 +124,7 @@ class VllmServer:
         """Replace the current adapter by the adapter in a folder; the folder's name becomes the adapter's name.
 
         Raises:
-            ServerLostError: no answer, or vLLM cannot load the adapter.
+            ServerLostError: the server does not answer in time, or vLLM cannot load the adapter.
             UserError: the server does not accept adapters.
         """
         self._unload()
@@ -140,7 +140,7 @@ class VllmServer:
                 self._ask("POST", "/v1/unload_lora_adapter", json.dumps({"lora_name": adapter}).encode())
 
     def claim(self, name: str) -> None:
-        """Store the name of a weight sync on the server, before its weights change, so that other runs notice."""
+        """Store a weight sync's name on the server before its weights change, so that other runs notice the sync."""
         with contextlib.suppress(UserError):  # vLLM before 0.30 does not store a name
             self.post("/update_weight_version", {"new_version": name})
 

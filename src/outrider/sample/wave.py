@@ -23,9 +23,14 @@ _ALIVE = 0.8  # finished rows are dropped once the share of active rows falls be
 class WaveRow(NamedTuple):
     """One rollout to sample.
 
-    Its request and member, its seed, its maximum number of sampled tokens, the stop reason at that limit, the initial
-    state of the stop-text search (:class:`outrider.sample.stop.StopTable`), and its id, by which its KV cache may be
-    kept.
+    Attributes:
+        request: index of the request.
+        sibling: index of the rollout within the request.
+        seed: the rollout's seed.
+        limit: maximum number of sampled tokens.
+        reason: stop reason at this limit.
+        stop_state: initial state of the stop-text search (:class:`outrider.sample.stop.StopTable`).
+        rollout: the rollout's id, under which its KV cache may be kept.
     """
 
     request: int
@@ -38,7 +43,7 @@ class WaveRow(NamedTuple):
 
 
 class Wave(NamedTuple):
-    """Distinct contexts, each with the rows that continue it and its kept KV cache, if any."""
+    """Distinct contexts; for each context, the rows that continue the context, and its kept KV cache, if any."""
 
     contexts: list[Ids]
     rows: list[list[WaveRow]]
@@ -64,8 +69,8 @@ def decode_wave(
 ) -> list[SampledTokens]:
     """Prefill each context once, then decode its rows, up to ``most_rows`` at a time.
 
-    Results are in the order of ``wave.flat()``. The KV caches of rows that end at an end token or stop text, and so may
-    continue, are put into ``kept``.
+    Results are in the order of ``wave.flat()``. A row that ends at an end token or stop text may continue in a later
+    turn, so its KV cache is put into ``kept``.
     """
     rows = wave.flat()
     contexts, logits_CV = prefill(decoder, wave.contexts, device, wave.standing)
@@ -126,7 +131,7 @@ class _Left(NamedTuple):
 
 
 class _Decoding:
-    """The state of decoding. ``_B`` runs over all rows, ``_A`` over the rows not yet dropped from the store.
+    """The state of decoding. The dimension ``B`` has all rows; ``A`` has the rows not yet dropped from the store.
 
     Args:
         room: maximum number of ended rows whose KV cache may be kept for a next turn.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MetricRows = Sequence[Mapping[str, float]]
-Placed = list[tuple[float, Mapping[str, Any]]]  # evaluations, each with the number of tokens generated before it
+Placed = list[tuple[float, Mapping[str, Any]]]  # pairs of (number of tokens generated before, evaluation)
 
 _BLUE, _ORANGE, _GREEN, _GREY, _RED = (
     "#0072B2",
@@ -42,10 +42,11 @@ def draw_curves(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]], 
 
 
 def curves_figure(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]]) -> Figure:
-    """Plot a run's curves in four panels: three over generated tokens, one over k.
+    """Plot a run's curves in four panels: three panels over generated tokens, and one panel over k.
 
-    Evaluations are plotted at the tokens generated up to their step (0 before training). Bars and bands are intervals.
-    Thin lines are single steps, thick lines running means. Missing data leave a gap, or a panel that says "no data".
+    Evaluations are plotted at the number of tokens generated up to the evaluated step (0 before training). Bars and
+    bands are intervals. Thin lines are single steps, thick lines are running means. Missing data leave a gap, or a
+    panel with the text "no data".
 
     Args:
         rows: the lines of ``metrics.jsonl``: ``step``, ``tokens`` (cumulative) and, if known, ``reward``, ``entropy``
@@ -81,7 +82,7 @@ def pass_at_k_figure(evaluation: Mapping[str, Any]) -> Figure:
     axes = figure.subplots()
     _pass_at_k(axes, [(0.0, evaluation)])
     if (legend := axes.get_legend()) is not None:
-        legend.remove()  # needless for a single line
+        legend.remove()  # a single line needs no legend
     axes.spines[["top", "right"]].set_visible(False)
     return figure
 
@@ -148,7 +149,7 @@ def _placed(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]]) -> P
 
 
 def _pass_at(evaluation: Mapping[str, Any]) -> dict[int, tuple[float, float, float]]:
-    """Return (value, low, high) by k in ascending order, without each k for which no problem has enough samples."""
+    """Return (value, low, high) by k in ascending order, only for k for which some problem has enough samples."""
     by_k = {}
     for k, interval in sorted(evaluation["overall"]["pass_at"].items(), key=lambda item: int(item[0])):
         value, low, high = (math.nan if interval[x] is None else interval[x] for x in ("value", "low", "high"))
@@ -168,7 +169,7 @@ def _column(rows: MetricRows, name: str) -> Floats:
 
 
 def _smooth(y: Floats) -> Floats:
-    """Centred running mean over a 20th of the run, shorter at the ends; NaN values are excluded."""
+    """Return the centred running mean over a 20th of the run, with shorter windows at the ends; NaN is excluded."""
     half = len(y) // 40
     known = np.isfinite(y)
     totals = np.concatenate([[0.0], np.cumsum(np.where(known, y, 0.0))])
@@ -181,7 +182,7 @@ def _smooth(y: Floats) -> Floats:
 
 
 def _short(number: float, _position: int | None = None) -> str:
-    """Format a number like ``1.2M`` for ticks; matplotlib also passes the tick's position."""
+    """Format a number for an axis tick, such as ``1.2M``; matplotlib also passes the tick's position."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= size:
             return f"{number / size:.3g}{unit}"

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class NotebookLine:
-    """Cell output that every :meth:`update` replaces; it uses no widgets, so that a saved notebook stays readable."""
+    """Cell output that every :meth:`update` replaces. It uses no widgets, so that a saved notebook stays readable."""
 
     def __init__(self, display: Any, html: Any) -> None:
         self._html = html

@@ -28,8 +28,9 @@ class Progress:
     On a terminal and in a notebook, the two lines are redrawn in place and never wrap (80 columns show everything).
     Elsewhere, an update prints a plain line, at most every ``every`` seconds, and a last line is printed at the end.
 
-    The speed excludes the time of the phases ``evaluate`` and ``save``. The time left is the rest of the budget at that
-    speed, plus the remaining ``evaluations`` at the mean time of an evaluation so far. :meth:`foresee` overrides it.
+    The speed excludes the time of the phases ``evaluate`` and ``save``. The remaining time is the remaining budget
+    divided by this speed, plus the remaining ``evaluations`` times the mean time per evaluation so far.
+    :meth:`foresee` overrides the remaining time.
 
     >>> import io
     >>> with Progress(1000, "tokens", console=Console(file=io.StringIO(), width=80)) as progress:
@@ -40,7 +41,7 @@ class Progress:
     0.25
 
     Args:
-        total: budget in ``unit``; 0 counts as done.
+        total: budget in ``unit``; a budget of 0 counts as used up.
         unit: unit of the budget, such as ``"tokens"``, ``"steps"`` or ``"runs"``.
         console: console to draw on; None: standard error, since standard output is for results.
         every: minimum seconds between plain lines.
@@ -63,23 +64,24 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """The used share of the budget, at most 1 (the last step may overrun it), or the share of :meth:`foresee`."""
+        """The used share of the budget, or the share set by :meth:`foresee`; at most 1, since a last step may exceed
+        the budget."""
         if self._foreseen is not None:
             return self._foreseen[0]
         return min(self._done / self._total, 1.0) if self._total else 1.0
 
     def phase(self, name: str) -> None:
-        """Set the current phase: sample, verify, learn, evaluate, save."""
+        """Set the current phase: sample, verify, learn, evaluate or save."""
         self._pause()
         self._phase = name
         self._report()
 
     def resume_at(self, done: int) -> None:
-        """Count the budget that an earlier part of the run has used; it does not affect the speed."""
+        """Count the budget that the run used before it was resumed; this part does not affect the speed."""
         self._begin = self._done = done
 
     def count_by(self, total: int, unit: str, begin: int, done: int) -> None:
-        """Switch to another limit, of which the run has used ``done``, ``begin`` of it before it was resumed."""
+        """Switch to another limit, ``total``. The run has used ``done`` of it, and had used ``begin`` when resumed."""
         self._total, self._unit, self._begin, self._done = total, unit, begin, done
 
     def recount(self, done: int, total: int) -> None:
@@ -89,7 +91,7 @@ class Progress:
         self._report()
 
     def foresee(self, share: float, seconds: float) -> None:
-        """Show this share and these remaining seconds, instead of values from the speed, until the next call."""
+        """Until the next call, show this share and these remaining seconds, not values computed from the speed."""
         self._foreseen = share, seconds
 
     def evaluated(self) -> None:
@@ -104,7 +106,7 @@ class Progress:
         self._report()
 
     def stats(self, metrics: Mapping[str, float]) -> None:
-        """Show the latest metrics of a row: reward, entropy (or its estimate), and the shares of groups by outcome."""
+        """Show the latest metrics of a step: reward, entropy (or its estimate), and the shares of groups by outcome."""
         known = {name: metrics[name] for name in _SHOWN if name in metrics}
         if "surprisal" in known:  # an estimate of the entropy, recorded if the entropy is unknown
             del known["entropy"]
@@ -112,7 +114,7 @@ class Progress:
         self._report()
 
     def say(self, message: str) -> None:
-        """Print a message that stays: a notice, a warning, an evaluation. Without a terminal, lines are not wrapped."""
+        """Print a permanent message, such as a notice or an evaluation. Without a terminal, lines are not wrapped."""
         self._console.print(message, markup=False, highlight=False, soft_wrap=not self._console.is_terminal)
 
     def __enter__(self) -> Self:
@@ -138,7 +140,7 @@ class Progress:
         self._since = now
 
     def _speed(self) -> float:
-        """Return the speed in units per second; 0 until something is done."""
+        """Return the speed in units per second; 0 before the first progress."""
         running = 0.0 if self._phase in _NOT_WORK else time.monotonic() - self._since
         seconds = self._training_seconds + running
         return (self._done - self._begin) / seconds if seconds > 0 else 0.0

@@ -16,8 +16,8 @@ ROLLOUTS, FINDINGS = "tables/rollouts", "tables/findings"  # "rollouts" alone is
 class RunTrackers:
     """All trackers of a run. A tracker that fails is dropped with a warning; the run and the other trackers continue.
 
-    Any exception of a tracker counts as a failure, since a service may raise any network error. Ctrl-C and SIGTERM are
-    passed on.
+    Any exception of a tracker counts as a failure, since a service may raise any network error. Ctrl-C and SIGTERM
+    still end the run.
 
     Args:
         opened: trackers by name.
@@ -29,7 +29,7 @@ class RunTrackers:
         self._open, self._options, self._say = dict(opened), options, say
 
     def stepped(self, step: int, groups: Sequence[Group], metrics: Mapping[str, float]) -> None:
-        """Send the metrics of a step and, every ``rollouts_every`` steps starting with the first, some rollouts."""
+        """Send the metrics of a step; at the first step and every ``rollouts_every`` steps, also send some rollouts."""
         self._each(lambda tracker: tracker.log(step, metrics))
         if self._open and (step - 1) % self._options.rollouts_every == 0:
             table = rollouts_table(step, groups, self._options.rollouts)
@@ -69,8 +69,8 @@ class RunTrackers:
 
 
 def evaluation_metrics(evaluation: Evaluation) -> dict[str, float]:
-    """Return pass@k for each measured k, greedy, majority, entropy and the truncated share, under ``evaluate/``;
-    undefined values are excluded.
+    """Return an evaluation's metrics under ``evaluate/``: pass@k for each measured k, greedy, majority, entropy and the
+    truncated share. Undefined values are excluded.
 
     >>> from outrider.measure.evaluation import of_tallies
     >>> evaluation_metrics(of_tallies([], resamples=0))

@@ -1,4 +1,4 @@
-"""Terminal output of a run, on rank 0 only: progress during the run, a table and curves at its end."""
+"""Terminal output of a run, on rank 0 only: progress during the run, and a table and curves at the run's end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Screen:
         self._shown, self._out, self._recipe = shown, out, recipe
         self._on_evaluation = evaluated
         train = recipe.train
-        # steps first: tokens have a default, so an explicit limit of steps is probably the one that ends the run
+        # steps first: tokens have a default, so if the user limits steps, this limit probably ends the run
         limits = {"steps": train.steps, "tokens": train.tokens, "seconds": train.seconds}
         self._limits = {unit: int(limit) for unit, limit in limits.items() if limit is not None}
         self._used = dict.fromkeys(("steps", "tokens", "seconds"), 0)
@@ -55,7 +55,7 @@ class Screen:
             self._progress.__exit__(*exception)
 
     def say(self, message: str) -> None:
-        """Print a notice that stays on the screen."""
+        """Print a permanent notice."""
         if self._shown:
             self._progress.say(message)
 
@@ -67,10 +67,10 @@ class Screen:
             self._progress.phase(name)
 
     def resumed(self, step: int, tokens: int, seconds: float) -> None:
-        """Count the part of the budget that a resumed run used before."""
+        """Count the part of the budget that a resumed run used before the resume."""
         self._begun = {"steps": step, "tokens": tokens, "seconds": int(seconds)}
         self._count(self._begun)
-        self._count(self._begun)  # again, to update the previous share too: past evaluations are not pending
+        self._count(self._begun)  # a second time, to update the previous share: past evaluations are not pending
 
     def stepped(self, metrics: Mapping[str, float], seconds: float) -> None:
         """Count a finished step; ``seconds`` is the total training time so far."""
@@ -94,7 +94,7 @@ class Screen:
         self._progress.evaluated()
         largest = max(overall.pass_at)
         rates = "  ".join(f"pass@{k} {overall.pass_at[k].value:.3f}" for k in sorted({1, largest}))
-        entropy = "" if math.isnan(overall.entropy) else f"  entropy {overall.entropy:.3f}"  # some engines return none
+        entropy = "" if math.isnan(overall.entropy) else f"  entropy {overall.entropy:.3f}"  # unknown for some engines
         self.say(
             f"step {step}: {rates}  greedy {overall.greedy.value:.3f}{entropy}  ({overall.problems} held-out problems)"
         )
@@ -102,7 +102,7 @@ class Screen:
             self._on_evaluation(step, evaluation)
 
     def _count(self, used: dict[str, int]) -> None:
-        """Show the limit that will end the run first: the one with the largest used share."""
+        """Show the limit that will end the run first, which is the limit with the largest used share."""
         self._used = used
         shares = {unit: used[unit] / limit if limit else 1.0 for unit, limit in self._limits.items()}
         unit = max(shares, key=shares.__getitem__)

@@ -1,4 +1,4 @@
-"""Trackers for Weights & Biases and Trackio, whose clients share the three calls used here."""
+"""Trackers for Weights & Biases and Trackio, whose clients have the same three functions that are used here."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Service:
 
 
 def open_wandb(run: Path, config: Mapping[str, Any], step: int, tracking: TrackingOptions) -> Service:
-    """Start a Weights & Biases run in a group named after the run folder; ``WANDB_MODE=offline`` needs no network.
+    """Start a Weights & Biases run in a group named after the run folder. ``WANDB_MODE=offline`` works without network.
 
     Raises:
         ImportError: wandb is not installed.
@@ -60,7 +60,8 @@ def open_wandb(run: Path, config: Mapping[str, Any], step: int, tracking: Tracki
 
 
 def open_trackio(run: Path, config: Mapping[str, Any], step: int, tracking: TrackingOptions) -> Service:
-    """Start a Trackio run in a group named after the run folder; the database is in ``TRACKIO_DIR`` or the default one.
+    """Start a Trackio run in a group named after the run folder. The database is in ``TRACKIO_DIR``, or in Trackio's
+    default folder.
 
     Raises:
         ImportError: trackio is not installed.

@@ -1,4 +1,4 @@
-"""Print rollouts: responses with verdicts, rewards and advantages, as a table or, for long texts, as blocks."""
+"""Print rollouts (responses with verdicts, rewards and advantages) as a table or, for long texts, as blocks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def show_command(run: Path, step: int | None, shown: Shown, name: str, locate: L
         run: run folder.
         step: step of the rollouts; None: the last step.
         shown: selection of rollouts.
-        name: purpose for which the rollouts were drawn, such as ``train``.
+        name: purpose for which the rollouts were sampled, such as ``train``.
         locate: function that finds a model's tokenizer by the model's name.
 
     Raises:
@@ -72,8 +72,8 @@ def rollouts_to_read(
         rollouts: rollouts in any order; an empty sequence gives an empty table.
         n: maximum number of rollouts.
         tokenizer: tokenizer of the run; without it, problems are shown by id.
-        source: beginning of the title.
-        full: whether to show whole texts; otherwise a long text is cut, followed by the number of omitted characters.
+        source: beginning of the table's title.
+        full: whether to show whole texts. If False, a long text is cut, and the number of omitted characters is shown.
     """
     shown = _Texts.of(rollouts, n, tokenizer, full)
     return Group(Text(source + shown.title, "italic"), _blocks(shown) if shown.longest > _PROSE else _table(shown))
@@ -88,7 +88,7 @@ def _model(folder: RunFolder) -> str | None:
 
 
 class _Texts(NamedTuple):
-    """The texts of some rollouts.
+    """The texts of some rollouts, prepared for a terminal.
 
     The prefix of a branch is dimmed. «…» marks text of an environment. Long texts are cut and followed by the number of
     omitted characters. Terminal control characters are escaped.
@@ -132,7 +132,10 @@ def _table(shown: _Texts) -> Table:
 
 
 def _blocks(shown: _Texts) -> Group:
-    """Return a block per rollout, as wide as the terminal: problem (if it differs from the last), response, verdict."""
+    """Return a block per rollout, as wide as the terminal, with response and verdict.
+
+    The problem is shown above the response if it differs from the previous rollout's problem.
+    """
     blocks: list[RenderableType] = []
     before = None
     for problem, response, rollout in shown.rows:

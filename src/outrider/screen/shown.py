@@ -13,11 +13,11 @@ class Shown(NamedTuple):
     """A selection of the rollouts of a step.
 
     Attributes:
-        n: maximum number of rollouts, evenly spaced over the selected ones.
-        problem: id of a problem, or the beginning of ids; None: all problems.
+        n: maximum number of rollouts, evenly spaced over the selected rollouts.
+        problem: id of a problem, or the beginning of problem ids; None: all problems.
         verdict: outcome of the verdict; ``none``: only rollouts without a verdict; None: all rollouts.
         stage: stage that requested the rollouts; None: all stages.
-        longest: whether to select the longest rollouts, longest first, instead of evenly spaced ones.
+        longest: whether to select the longest rollouts, longest first, instead of evenly spaced rollouts.
         full: whether to show whole texts.
     """
 
@@ -32,7 +32,7 @@ class Shown(NamedTuple):
         """Return the selected rollouts.
 
         Raises:
-            UserError: no rollout is selected; the message names the value without rollouts and the nearest known value.
+            UserError: no rollout is selected; the message names the value without rollouts, and a similar known value.
         """
         chosen = self._of_problem(rollouts)
         if self.verdict is not None:

@@ -12,9 +12,9 @@ _FACTOR = 4  # a warning is repeated each time its streak is this many times lon
 
 
 class SignalWatch:
-    """Warnings about steps in which every response is truncated, every reward is equal, or nothing is updated.
+    """Warnings about steps in which all responses are truncated, all rewards are equal, or no update is made.
 
-    Each warning is issued at the first such step, and again after 4, 16, 64, … such steps in a row.
+    Each warning is issued at the first such step, and again after 4, 16, 64, … consecutive such steps.
     """
 
     def __init__(self) -> None:

@@ -14,9 +14,9 @@ from outrider.screen.tracker import TrackedTable, TrackedValue
 
 
 class TensorBoard:
-    """Event files in ``<run>/tensorboard``: metrics as scalars, tables under *Text*.
+    """Writes event files to ``<run>/tensorboard``, with metrics as scalars and tables under *Text*.
 
-    Later steps than ``step``, which an interrupted run has logged, are hidden.
+    If an interrupted run has logged steps after ``step``, these steps are hidden.
 
     Raises:
         UserError: the event files cannot be written.

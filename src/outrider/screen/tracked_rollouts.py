@@ -15,18 +15,20 @@ LONGEST = 4000  # maximum characters of a text; the run folder has whole texts
 def rollouts_table(step: int, groups: Sequence[Group], most: int) -> TrackedTable:
     """Return a table of at most ``most`` rollouts of a step, selected deterministically by :func:`chosen_rollouts`.
 
-    A branch's response includes its prefix. ``tokens`` is the number of sampled own tokens, ``entropy`` their mean
-    entropy in nats. A text longer than ``LONGEST`` characters is cut and followed by the number of omitted characters.
+    A branch's response includes its prefix. ``tokens`` is the number of sampled own tokens, ``entropy`` the mean
+    entropy of these tokens in nats. A text longer than ``LONGEST`` characters is cut, and the number of omitted
+    characters is added.
     """
     rows = [_row(step, group, rollout) for group, rollout in chosen_rollouts(groups, most)]
     return TrackedTable(COLUMNS, rows)
 
 
 def chosen_rollouts(groups: Sequence[Group], most: int) -> list[tuple[Group, Rollout]]:
-    """Select at most ``most`` rollouts: first from mixed groups, then from the others, each in the order of the step.
+    """Select at most ``most`` rollouts, first from mixed groups (with successes and failures), then from other groups.
 
-    If the last group does not fit, half of its selected rollouts have the highest rewards and half the lowest. If their
-    number is odd, one more has a high reward. Replayed rollouts are excluded, since an earlier step has drawn them.
+    Groups are taken in the order of the step. If the last group does not fit, half of its selected rollouts have the
+    highest rewards and half have the lowest. If the number of its selected rollouts is odd, one more has a high reward.
+    Replayed rollouts are excluded, since an earlier step has sampled them.
     """
     found: list[tuple[Group, Rollout]] = []
     for group in sorted((group.drawn for group in groups), key=lambda group: not group.mixed):
@@ -35,7 +37,7 @@ def chosen_rollouts(groups: Sequence[Group], most: int) -> list[tuple[Group, Rol
 
 
 def _extremes(rollouts: Sequence[Rollout], n: int) -> Sequence[Rollout]:
-    """Return at most ``n`` rollouts of a group with the highest and lowest rewards, in the order of members."""
+    """Return at most ``n`` rollouts of a group with the highest and lowest rewards, in the order of the group."""
     if len(rollouts) <= n:
         return rollouts
     ranked = sorted(rollouts, key=_interest, reverse=True)

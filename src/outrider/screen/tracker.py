@@ -16,12 +16,12 @@ class TrackedTable(NamedTuple):
 
 
 class Tracker(Protocol):
-    """Shows a run during training; the authoritative data are ``metrics.jsonl`` and ``rollouts/`` in the run folder."""
+    """Shows a run during training. The authoritative data are ``metrics.jsonl`` and ``rollouts/`` in the run folder."""
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None: ...
 
     def table(self, step: int, name: str, table: TrackedTable) -> None:
-        """Show a table with the metrics of ``step``, which must be logged first."""
+        """Show a table next to the metrics of ``step``, which must be logged before the table."""
         ...
 
     def close(self) -> None:

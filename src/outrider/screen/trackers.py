@@ -39,11 +39,13 @@ def open_trackers(
 ) -> tuple[Tracker, ...]:
     """Open one tracker per name for the run in folder ``run``.
 
-    ``step`` is the step from which a resumed run continues, 0 for a new run. For a resumed run, TensorBoard hides the
-    later steps that were logged before; the other two start another run in the group named after the folder.
+    ``step`` is the step from which a resumed run continues, or 0 for a new run. For a resumed run, TensorBoard hides
+    later steps that were already logged. Weights & Biases and Trackio start another run in the group named after the
+    folder.
 
     Raises:
-        UserError: a name is unknown, a package is not installed (the message names the extra), or a service fails.
+        UserError: a name is unknown, a package is not installed (the message names the extra to install), or a service
+            fails.
     """
     for name in names:
         if name not in TRACKERS:
@@ -57,7 +59,7 @@ def missing_trackers(names: Sequence[str]) -> list[str]:
 
 
 def unused_tracking(names: Sequence[str], tracking: TrackingOptions) -> list[str]:
-    """Return one sentence for each tracker that does not support an option that is set.
+    """Return one sentence for each tracker that does not support one of the options that are set.
 
     >>> unused_tracking(["wandb", "trackio"], TrackingOptions(project="sums", entity="me"))
     ["tracker 'trackio' has no entity: train.tracking.entity changes nothing there"]

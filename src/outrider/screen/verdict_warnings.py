@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from outrider.record import Group, Outcome, Verdict
 
-UNVERIFIED = 0.05  # share of timeouts and errors; at 5 %, a third of all groups of 8 lose a member
+UNVERIFIED = 0.05  # share of timeouts and errors; at 5 %, a third of all groups of 8 lose a rollout
 FEWEST = 16  # minimum scored failures in a step for the warning that success may be out of reach
 UNPARSEABLE = 0.5  # share of untruncated responses; high, since a base model must first learn the format
 
@@ -21,12 +21,12 @@ _ADVICE = {
 class VerdictWatch:
     """Warnings about the verdicts of a run, step by step.
 
-    Shares are of the verified rollouts of one step. The unparseable share counts only untruncated responses, since a
-    truncated response has no answer. A warning is issued when a share exceeds its threshold, and again only when the
-    share has doubled.
+    A share is computed over the verified rollouts of one step. The unparseable share counts only untruncated responses,
+    since a truncated response has no answer. A warning is issued when a share exceeds its threshold, and again only
+    when the share has doubled.
 
     A step without any success whose failures have different scores is reported once, and only before the run's first
-    success: the score that counts as success may be out of reach.
+    success. In this case, the score that counts as success may be out of reach.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class VerdictWatch:
         self._reached = False
 
     def warnings(self, groups: Sequence[Group]) -> list[str]:
-        """Return one sentence for each outcome whose share exceeds its threshold, with the first reason."""
+        """Return one sentence for each outcome whose share exceeds its threshold, with the first verdict's reason."""
         verified = [(r, r.verdict) for group in groups for r in group.drawn.rollouts if r.verdict is not None]
         sentences = []
         for outcome, advice in _ADVICE.items():

@@ -1,4 +1,4 @@
-"""Laws of components, to test your own components with: :func:`check_stage` and the other checks.
+"""Tests of your own components against laws (properties that every component must have), such as :func:`check_stage`.
 
 Outrider's own test suite checks the shipped components against the same laws.
 """

@@ -1,4 +1,4 @@
-"""``outrider check``: checks a component against the laws, and prints one line per law."""
+"""``outrider check``: checks a component against the laws for its kind of component, and prints one line per law."""
 
 from __future__ import annotations
 
@@ -37,30 +37,31 @@ KINDS: dict[type, tuple[str, str]] = {
     Verifier: ("verifier", "check_verifier"),
     Environment: ("environment", "check_environment"),
 }
-"""By base class: the noun for the component, and the function of :mod:`outrider.testing` that checks it."""
+"""For each base class: the noun for its components, and the function of :mod:`outrider.testing` that checks them."""
 
 NEEDS: dict[type, str] = {
     Verifier: "rows with correct and incorrect responses",
     Environment: "problems with turns of a policy",
 }
-"""By base class: inputs that a check needs but the command line cannot give."""
+"""For each base class: inputs that a check needs, but that cannot be given on the command line."""
 
 
 def check_command(name: str, options: Sequence[str] = ()) -> int:
-    """Print ``ok`` and the name of each law that the component keeps, then a call for a test with the claims that hold.
+    """Print ``ok`` and the name of each law that the component keeps. Then print a Python call for the user's own test.
 
-    The command does not know a stage's budget. If a loss's gradient is not the derivative of its value, the command
-    assumes that the loss detaches a factor. Verifiers need rows and environments need turns, so check both from Python.
-    A component that has no effect on the small inputs keeps every law; the last line then warns.
+    The printed call contains the optional laws that hold for the component. The command does not know a stage's
+    budget. If a loss's gradient is not the derivative of its value, the command assumes that the loss detaches a
+    factor. Verifiers need rows and environments need turns, so check verifiers and environments from Python. A
+    component that has no effect on the small inputs keeps every law; the last line is then a warning.
 
     Args:
         options: options of the component, such as ``n=4``; other options keep their defaults.
 
     Returns:
-        0, or 1 if a law is broken, after a message with the law, the input and the result.
+        0 if all laws hold; 1 if a law is broken, after a message with the law, the input and the result.
 
     Raises:
-        UserError: the component cannot be loaded, has no laws, or refuses the options.
+        UserError: the component cannot be loaded, there are no laws for it, or it rejects the options.
     """
     cls = load(name)
     base = next(base for base in KINDS if issubclass(cls, base))
@@ -104,7 +105,7 @@ def load(name: str) -> type[Options]:
     """Return the class, given its import path or its name in an installed package's entry points.
 
     Raises:
-        UserError: the class cannot be loaded, or there are no laws for its kind.
+        UserError: the class cannot be loaded, or there are no laws for this kind of component.
     """
     if sentence := unknown_name(name, "my_methods.py:Retry"):
         raise UserError(sentence)
@@ -113,10 +114,10 @@ def load(name: str) -> type[Options]:
 
 
 def made(cls: type[Options], name: str, function: str, options: Sequence[str]) -> Options:
-    """Create an instance with these options.
+    """Create an instance of ``cls`` with these options.
 
     Raises:
-        UserError: a required option is missing, or the options are refused.
+        UserError: a required option is missing, or the class rejects the options.
     """
     given = [option.partition("=")[0].partition(".")[0] for option in options]
     required = [key for key, option in cls.model_fields.items() if option.is_required() and key not in given]
@@ -140,13 +141,13 @@ def idle_stage(claims: StageClaims) -> str:
 
 
 def _reasons_before() -> set[str]:
-    """Return the reasons for which the preceding stages of all situations drop rollouts."""
+    """Return the reasons with which the preceding stages of all situations drop rollouts."""
     groups = [Group(Problem(str(i), ""), str(i)) for i in range(64)]
     return {reason for around in SITUATIONS.values() for reason in around.before().drop(groups).values()}
 
 
 def idle_credit(component: Baseline | Shaper | RewardShaper) -> str:
-    """Return a warning if a shaper changed no advantage of any group; else, and for baselines, an empty string."""
+    """Return a warning if a shaper changed no advantage of any group; otherwise, and for baselines, an empty string."""
     for chain in [] if isinstance(component, Baseline) else chains(component):
         without = [link for link in chain if link is not component]
         for group in GROUPS:
@@ -185,8 +186,8 @@ def _call(component: Options) -> str:
 def kept_stage_claims(make: Callable[[], Stage]) -> dict[str, Any]:
     """Return the claims that a stage needs, as arguments of its check.
 
-    ``first``: the stage requests rollouts only as the first stage of a recipe. ``single``: its drop reasons keep their
-    law only with this claim.
+    ``first``: the stage requests rollouts only if it is the first stage of a recipe. ``single``: the law on drop
+    reasons holds for the stage only with this claim.
 
     >>> from outrider.explore import Refill, Uniform
     >>> kept_stage_claims(Uniform), kept_stage_claims(Refill)
@@ -224,7 +225,7 @@ def kept_claims(component: Baseline | Shaper | RewardShaper) -> dict[str, Any]:
 
 
 def _keeps(checks: Iterable[LawCheck], *laws: str) -> bool:
-    """Whether all of these laws hold."""
+    """Whether all of the named laws hold."""
     try:
         for law, check in checks:
             if law in laws:
@@ -235,7 +236,7 @@ def _keeps(checks: Iterable[LawCheck], *laws: str) -> bool:
 
 
 def _told(checks: Iterable[LawCheck], silent: Iterable[str] = ()) -> None:
-    """Check each law and print that it holds; print nothing for laws in ``silent``."""
+    """Check each law, and print that the law holds; print nothing for laws in ``silent``."""
     for law, check in checks:
         check()
         if law not in silent:

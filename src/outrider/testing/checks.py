@@ -34,15 +34,15 @@ def check_stage(
 ) -> None:
     """Check a stage against its laws, in scripted runs of six steps with repeated problems.
 
-    The laws are :data:`outrider.testing.stages.STAGE_LAWS`, the situations
-    :data:`outrider.testing.situations.SITUATIONS`. A stage that requests nothing keeps all laws.
+    The laws are :data:`outrider.testing.stages.STAGE_LAWS`, and the situations (kinds of scripted runs) are
+    :data:`outrider.testing.situations.SITUATIONS`. A stage that never requests a rollout keeps all laws.
 
     Args:
-        make: creates a new stage with the same options each time: a lambda, or a class with defaults.
-        budget: maps the sizes of the groups before the stage to its maximum requested rollouts in a step. None: no
-            limit is checked.
-        first: whether the stage samples for problems without rollouts, like ``uniform``. Other stages start from
-            existing groups.
+        make: function that creates a new stage with the same options each time: a lambda, or a class with defaults.
+        budget: function from the sizes of the groups before the stage to the maximum number of rollouts that the stage
+            requests in a step. None: no limit is checked.
+        first: whether the stage requests rollouts for problems without rollouts, like ``uniform``. Other stages start
+            from existing groups.
         exact: whether the stage requests exactly ``budget``.
         single: whether the stage drops single rollouts, each with its own reason.
 
@@ -75,7 +75,8 @@ def check_shaper(make: Shaper | RewardShaper | Callable[[], Shaper | RewardShape
 
     Args:
         make: the shaper, or a function that creates it.
-        claims: ``shift``, ``scale``, ``still`` and ``compares``, as for :func:`check_baseline`, for the whole chain.
+        claims: optional laws that the chain of baseline and shaper keeps: ``shift``, ``scale``, ``still`` and
+            ``compares``, as for :func:`check_baseline`.
 
     Raises:
         LawError: a law is broken; the message has its name, the group and the result.
@@ -89,11 +90,11 @@ def check_shaper(make: Shaper | RewardShaper | Callable[[], Shaper | RewardShape
 
 
 def check_loss(make: Surrogate | Callable[[], Surrogate], stops_gradient: bool = False) -> None:
-    """Check a policy loss against its laws: gains, diagnostics and gradients of small batches in float64.
+    """Check a policy loss against its laws, on gains (values), diagnostics and gradients of small batches in float64.
 
     Args:
         make: the surrogate, or a function that creates it.
-        stops_gradient: whether a factor of the gain is detached on purpose, like CISPO's weight. If not, the gradient
+        stops_gradient: whether a factor of the gain is detached on purpose, like CISPO's weight. If False, the gradient
             must match central differences.
 
     Raises:
@@ -114,7 +115,7 @@ def check_verifier(
 ) -> None:
     """Check a verifier against its laws, on table rows with correct and incorrect responses.
 
-    The verifier runs in this process, without the limits of a pool.
+    The verifier runs in this process, without the time limit of separate verifier processes.
 
     Args:
         verifier: the verifier, or a function that creates it.
@@ -149,7 +150,7 @@ def check_environment(make: Make, examples: Sequence[EnvironmentExample], second
     Raises:
         LawError: a law is broken; the message has its name, the example and the result.
         TypeError: the component is not an environment.
-        ValueError: there are no examples, or one has no turns.
+        ValueError: there are no examples, or an example has no turns.
 
     >>> from outrider.tasks import Hops
     >>> task = Hops()
@@ -162,13 +163,13 @@ def check_environment(make: Make, examples: Sequence[EnvironmentExample], second
 
 
 def credit_checks(claims: CreditClaims) -> Iterator[LawCheck]:
-    """Yield each law of credit with a function that checks it; optional laws that are not claimed always hold."""
+    """Yield each law of credit with a function that checks the law; optional laws that are not claimed always hold."""
     for law, rule in (CREDIT_LAWS | CLAIMED_LAWS).items():
         yield law, partial(_check, law, rule, claims, type(claims.component).__name__)
 
 
 def loss_checks(claims: LossClaims) -> Iterator[LawCheck]:
-    """Yield each law of a policy loss with a function that checks it."""
+    """Yield each law of a policy loss with a function that checks the law."""
     for law, rule in LOSS_LAWS.items():
         yield law, partial(_check, law, rule, claims, type(claims.surrogate).__name__)
 
@@ -184,7 +185,7 @@ def _run(checks: Iterable[LawCheck]) -> None:
 
 
 def _made(make: T | Callable[[], T], *kinds: type[Any]) -> T:
-    """Return the component; if a function or a class is given, call it first."""
+    """Return the component; if ``make`` is a function or a class, call it to create the component."""
     made: Any = make if isinstance(make, Link | Surrogate | Verifier) else make()  # type: ignore[operator]
     if not isinstance(made, kinds):
         wanted = " or ".join(kind.__name__ for kind in kinds)

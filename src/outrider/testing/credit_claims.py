@@ -16,7 +16,7 @@ from outrider.testing.law import breaks, require, require_equal
 
 
 def compares_with_others(claims: CreditClaims) -> None:
-    """A single valid member gets 0, even among invalid members. Claimed by ``compares``."""
+    """A single valid rollout gets advantage 0, even among invalid rollouts. The claim ``compares`` adds this law."""
     if not claims.compares:
         return
     for chain, group in each(claims):
@@ -29,7 +29,7 @@ def compares_with_others(claims: CreditClaims) -> None:
 
 
 def is_still_where_rewards_are_equal(claims: CreditClaims) -> None:
-    """Equal rewards of any value give exactly 0. Claimed by ``still``."""
+    """Equal rewards of any value give advantages of exactly 0. The claim ``still`` adds this law."""
     if not claims.still:
         return
     values = [0.0, 1.0, -1.0, 0.1, 1 / 3, float(np.float32(0.35)), 0.35, 1e6 + 0.1]  # the means of some are rounded
@@ -45,23 +45,23 @@ def is_still_where_rewards_are_equal(claims: CreditClaims) -> None:
 
 
 def ignores_a_shift(claims: CreditClaims) -> None:
-    """A constant added to all rewards changes nothing. Claimed by ``shift``."""
+    """A constant added to all rewards changes no advantage. The claim ``shift`` adds this law."""
     if not claims.shift:
         return
     for chain, group in each(claims):
         with breaks(situation=described(group)):
-            for constant in (0.25, 2.0**20):  # their sums with the rewards are exact
+            for constant in (0.25, 2.0**20):  # the sums of these constants and the rewards are exact
                 shifted = replace(group, rewards_G=group.rewards_G + constant)
                 require_close(alone(chain, shifted), alone(chain, group), f"{constant:g} added to all rewards", 1e-9)
 
 
 def follows_a_factor(claims: CreditClaims) -> None:
-    """A factor s on all rewards gives a factor s^scale on advantages. Claimed by ``scale``."""
+    """A factor s on all rewards gives a factor s^scale on all advantages. The claim ``scale`` adds this law."""
     if claims.scale is None:
         return
     for chain, group in each(claims):
         with breaks(situation=described(group)):
-            for s in (0.25, 2.0**10):  # exact
+            for s in (0.25, 2.0**10):  # the products of these factors and the rewards are exact
                 found = alone(chain, replace(group, rewards_G=group.rewards_G * s))
                 expected = [a * s**claims.scale for a in alone(chain, group)]
                 require_close(found, expected, f"all rewards times {s:g}", 1e-12 * max(s, 1.0))
@@ -70,7 +70,7 @@ def follows_a_factor(claims: CreditClaims) -> None:
 def leaves_no_residue_of_an_offset(claims: CreditClaims) -> None:
     """Rounding of float32 rewards with a large offset gives no large advantages: no epsilon amplifies one or two ulps.
 
-    For baselines, claimed by ``compares``.
+    The claim ``compares`` adds this law for baselines.
     """
     if not (isinstance(claims.component, Baseline) and claims.compares):
         return
@@ -83,7 +83,7 @@ def leaves_no_residue_of_an_offset(claims: CreditClaims) -> None:
 
 
 def keeps_the_order_of_rewards(claims: CreditClaims) -> None:
-    """A member with a higher reward never gets a lower advantage. For baselines, claimed by ``ordered``."""
+    """A rollout with a higher reward never gets a lower advantage. The claim ``ordered`` adds this for baselines."""
     if not (isinstance(claims.component, Baseline) and claims.ordered):
         return
     for group in FLAT:
@@ -96,9 +96,9 @@ def keeps_the_order_of_rewards(claims: CreditClaims) -> None:
 
 
 def gives_a_lone_dissenter_most(claims: CreditClaims) -> None:
-    """A single success or failure has the largest advantage. For baselines, claimed by ``dissent``.
+    """The only success or failure of a group has the largest advantage. The claim ``dissent`` adds this for baselines.
 
-    Leave-one-out filters once dropped such groups, since three of four members have unanimous siblings.
+    Leave-one-out filters once dropped such groups, since for three of four rollouts all other rewards are equal.
     """
     if not (isinstance(claims.component, Baseline) and claims.dissent):
         return
@@ -111,9 +111,9 @@ def gives_a_lone_dissenter_most(claims: CreditClaims) -> None:
 
 
 def takes_small_differences_as_signal(claims: CreditClaims) -> None:
-    """Rewards that differ by 1e-5, or by one ulp, keep their order in the advantages, which are not amplified.
+    """Rewards that differ by 1e-5, or by one ulp, keep their order in the advantages, without amplified differences.
 
-    For baselines, claimed by ``ordered``.
+    The claim ``ordered`` adds this law for baselines.
     """
     if not (isinstance(claims.component, Baseline) and claims.ordered):
         return
@@ -127,7 +127,7 @@ def takes_small_differences_as_signal(claims: CreditClaims) -> None:
 
 
 def gives_all_tokens_of_a_member_the_same(claims: CreditClaims) -> None:
-    """All tokens of a member have one advantage, whatever the lengths. For baselines, claimed by ``alike``."""
+    """All tokens of a rollout have the same advantage, for any lengths. The claim ``alike`` adds this for baselines."""
     if not isinstance(claims.component, Baseline) or not claims.alike:
         return
     for group in FLAT:
@@ -149,4 +149,4 @@ CLAIMED_LAWS: dict[str, Callable[[CreditClaims], None]] = {
     "small differences": takes_small_differences_as_signal,
     "alike": gives_all_tokens_of_a_member_the_same,
 }
-"""The optional laws of a credit component, by the claim or a name of their own."""
+"""The optional laws of a credit component. The key is the claim that adds the law, or another name."""

@@ -1,4 +1,7 @@
-"""Random groups for the laws of credit, with fixed seeds: flat or forests, ragged, some members unscorable or empty."""
+"""Random groups for the laws of credit, with fixed seeds.
+
+Groups are flat or have branches, and responses differ in length. Some rollouts have no verdict or no tokens.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _TEXTS = ["\\boxed{", "}", "x", " 7}"]
 
 
 def frozen(members: Members) -> Members:
-    """Return the members with read-only arrays, so that a component that writes to its group fails at once."""
+    """Return the group with read-only arrays, so that a component that writes to a group fails at once."""
     for column in (getattr(members, field.name) for field in fields(Members)):
         for array in [column] if isinstance(column, np.ndarray) else column:
             array.setflags(write=False)
@@ -24,7 +27,7 @@ def frozen(members: Members) -> Members:
 
 
 def drawn(seed: int, forest: bool) -> Members:
-    """Return a random group of 1 to 9 members; rewards are 0 and 1 in half of the groups, else multiples of 1/64."""
+    """Return a random group of 1 to 9 rollouts; rewards are 0 and 1 in half of the groups, else multiples of 1/64."""
     rng = np.random.default_rng([seed, forest])
     size = int(rng.integers(1, 10))
     tokens_G = rng.integers(1, 7, size)
@@ -57,7 +60,7 @@ def drawn(seed: int, forest: bool) -> Members:
 
 
 def picked(members: Members, chosen: Sequence[int] | Ints) -> Members:
-    """Return the chosen members in the given order. If a parent is not chosen, its branches have no parent.
+    """Return the chosen rollouts in the given order. If a parent is not chosen, its branches have no parent.
 
     All fields of ``Members`` are copied, including fields added later.
     """
@@ -71,14 +74,14 @@ def picked(members: Members, chosen: Sequence[int] | Ints) -> Members:
 
 
 def unscorable(members: Members, i: int) -> Members:
-    """Return the same members, but with a verifier failure for member ``i``."""
+    """Return the same group, but with a verifier failure for rollout ``i``."""
     rewards_G, success_G = members.rewards_G.copy(), members.success_G.copy()
     rewards_G[i], success_G[i] = np.nan, False
     return replace(members, rewards_G=rewards_G, success_G=success_G)
 
 
 def without_tokens(members: Members, i: int, reward: float) -> Members:
-    """Return the same members, but member ``i`` has no trainable token and the given reward."""
+    """Return the same group, but rollout ``i`` has no trainable token and the given reward."""
     at = np.arange(members.size) == i
     per_token: dict[str, Any] = {
         name: [np.zeros(0) if j == i else values for j, values in enumerate(getattr(members, name))]
@@ -91,7 +94,7 @@ def without_tokens(members: Members, i: int, reward: float) -> Members:
 
 
 def plain(rewards: Sequence[float]) -> Members:
-    """Return a flat group of members with three tokens each."""
+    """Return a group of rollouts without branches; every rollout has three tokens."""
     rewards_G = np.array(rewards, np.float64)
     return Members(rewards_G, rewards_G > 0.5, np.full(len(rewards), 3))
 
@@ -104,7 +107,7 @@ def parts(members: Members) -> list[list[float]]:
 
 
 def described(members: Members) -> str:
-    """Describe a group for messages: rewards and tokens.
+    """Describe a group for messages, by its rewards and numbers of tokens.
 
     >>> described(plain([1.0, 0.0]))
     'a group with rewards 1, 0 and 3, 3 tokens'

@@ -1,4 +1,4 @@
-"""The laws of an environment: replies depend only on problem, seed and turns, and no turn makes it fail."""
+"""The laws of an environment: replies depend only on problem, seed and turns, and no turn causes a failure."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from outrider.testing.law import breaks, require, require_equal
 from outrider.verify.plain_verdict import plain_verdict
 
 EnvironmentExample = tuple[Problem, Sequence[str]]
-"""A problem, and a policy's turns."""
+"""A problem, and example turns of a policy."""
 
-SEED = 5  # an arbitrary seed for all environments
+SEED = 5  # arbitrary; the seed of all environments
 
 
 class EnvironmentPlays:
@@ -44,7 +44,7 @@ class EnvironmentPlays:
             environments.end()
 
     def played(self, environments: Environments) -> list[list[Reply]]:
-        """The replies of each example, played in sequence."""
+        """Return the replies to each example; the examples are played one after another."""
         found = []
         for place, (problem, turns) in enumerate(self.examples, 1):
             with breaks(situation=f"example {place}"):
@@ -53,12 +53,15 @@ class EnvironmentPlays:
 
     @cached_property
     def apart(self) -> tuple[list[list[Reply]], dict[str, list[Reply | Failed]]]:
-        """Replies from processes of one parent: to each example, and by situation to odd turns."""
+        """Replies from processes of one parent: first the replies to each example, then the replies to odd turns.
+
+        Replies to odd turns are keyed by situation.
+        """
         with self.processes() as environments:
             return self.played(environments), self._to_odd_turns(environments)
 
     def _to_odd_turns(self, environments: Environments) -> dict[str, list[Reply | Failed]]:
-        """Return the replies up to the first failure, since each turn that hangs takes the whole time limit."""
+        """Return the replies to odd turns up to the first failure: a turn that hangs takes the whole time limit."""
         found: dict[str, list[Reply | Failed]] = {}
         for place, (problem, turns) in enumerate(self.examples, 1):
             for number, (name, odd) in enumerate(odd_turns(turns).items()):
@@ -69,12 +72,12 @@ class EnvironmentPlays:
 
     @property
     def alone(self) -> list[list[Reply]]:
-        """The replies of each example, each in a separate process."""
+        """The replies to each example, which is played in a separate process."""
         return self.apart[0]
 
 
 def leaves_the_problem(plays: EnvironmentPlays) -> None:
-    """The problem does not change, since other rollouts of the group use it."""
+    """The environment does not change the problem, since other rollouts of the group use the same problem."""
     for place, (problem, turns) in enumerate(plays.examples, 1):
         before = deepcopy(problem)
         play(LocalEnvironments(plays.make, plays.limits), (place, 0), problem, turns, SEED)
@@ -84,7 +87,7 @@ def leaves_the_problem(plays: EnvironmentPlays) -> None:
 
 
 def gives_plain_replies(plays: EnvironmentPlays) -> None:
-    """``begin`` returns a string and ``step`` a ``Reply`` of plain values.
+    """``begin`` returns a string, and ``step`` returns a ``Reply`` of plain values.
 
     A verdict requires ``done``, and its score is consistent with its outcome.
     """
@@ -123,15 +126,15 @@ def require_plain(reply: object, what: str) -> None:
 
 
 def works_in_a_process(plays: EnvironmentPlays) -> None:
-    """A separate process can import the environment, and every turn is answered there within the time limit."""
+    """A separate process can import the environment, which there answers every turn within the time limit."""
     assert plays.alone
 
 
 def says_the_same_again(plays: EnvironmentPlays) -> None:
     """The same problem, seed and turns give the same replies in another process.
 
-    Branches and resumed runs rely on this law. The other process has another parent with another hash seed, so sets of
-    strings are iterated in another order.
+    Branches and resumed runs rely on this law. The other process has another parent with another hash seed, so that
+    sets of strings are iterated in another order.
     """
     with plays.processes() as environments:
         again = plays.played(environments)
@@ -141,7 +144,7 @@ def says_the_same_again(plays: EnvironmentPlays) -> None:
 
 
 def shares_no_state(plays: EnvironmentPlays) -> None:
-    """Environments that take turns in one process reply like each alone; closing one does not affect the others."""
+    """Several environments in one process reply as they would alone; closing one does not affect the others."""
     environments = LocalEnvironments(plays.make, plays.limits)
     running = {(place, k): list(turns) for place, (_, turns) in enumerate(plays.examples) for k in range(2)}
     found: dict[tuple[int, int], list[Reply]] = {key: [] for key in running}
@@ -173,7 +176,7 @@ def require_same(found: Sequence[Reply], expected: Sequence[Reply], what: str) -
 
 
 def takes_odd_turns(plays: EnvironmentPlays) -> None:
-    """Every turn gets a reply: no exception, no hang, no observation above 1 MiB."""
+    """Every turn gets a reply, without an exception or a hang, and with an observation of at most 1 MiB."""
     for situation, said in plays.apart[1].items():
         with breaks(situation=situation):
             for answer in said:
@@ -181,7 +184,7 @@ def takes_odd_turns(plays: EnvironmentPlays) -> None:
 
 
 def odd_turns(turns: Sequence[str]) -> dict[str, list[str]]:
-    """Return malformed turns that policies produce, by name.
+    """Return unusual turns that policies produce, by name.
 
     >>> odd_turns(["3;", "7;"])["an empty turn"], odd_turns(["3;", "7;"])["every turn twice"]
     (['', '3;', ''], ['3;', '3;', '7;', '7;'])
@@ -200,7 +203,7 @@ def odd_turns(turns: Sequence[str]) -> dict[str, list[str]]:
 
 
 def closes_after_any_turn(plays: EnvironmentPlays) -> None:
-    """``close`` raises nothing after any number of turns."""
+    """``close`` raises no exception after any number of turns."""
     for place, (problem, turns) in enumerate(plays.examples, 1):
         for count, reply in enumerate(plays.alone[place - 1]):
             with breaks(situation=f"example {place}, after {count} turns"):
@@ -228,7 +231,7 @@ ENVIRONMENT_LAWS: dict[str, Callable[[EnvironmentPlays], None]] = {
 def environment_checks(
     make: Make, examples: Sequence[EnvironmentExample], seconds: float
 ) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Yield each law with a function that checks it on every example.
+    """Yield each law with a function that checks the law on every example.
 
     Raises:
         TypeError: ``make`` does not create an environment.
@@ -247,7 +250,7 @@ def _check(law: str, rule: Callable[[EnvironmentPlays], None], plays: Environmen
 
 
 def _answered(said: Reply | Failed) -> Reply:
-    """Return the reply; raise if the environment failed."""
+    """Return the reply; raise an exception if the environment failed."""
     if isinstance(said, Failed):
         require(False, f"it failed: {said.why}")
     assert isinstance(said, Reply)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-_LONGEST = 120  # characters of a value in a message
+_LONGEST = 120  # maximum number of characters of a value in a message
 
 
 class LawError(AssertionError):
@@ -17,7 +17,7 @@ class LawError(AssertionError):
     Attributes:
         found: the result, or the exception that the component raised.
         law: name of the law.
-        situation: the input or the scripted run; empty for laws without one.
+        situation: the input or the scripted run; empty for laws without a situation.
         component: name of the component's class.
 
     >>> print(LawError("2 rollouts, expected 1", law="budget", situation="one problem", component="Retry"))
@@ -37,8 +37,8 @@ class LawError(AssertionError):
 def breaks(law: str = "", situation: str = "", component: str = "") -> Iterator[None]:
     """Context manager that converts every exception to a :class:`LawError` with law, situation and component.
 
-    Names from the innermost ``breaks`` are kept. An exception raised by the component also breaks the law; it becomes
-    the error's cause.
+    If context managers are nested, the names of the innermost one are kept. An exception raised by the component also
+    breaks the law, and becomes the cause of the :class:`LawError`.
 
     >>> try:
     ...     with breaks("metrics", "empty batch", "Retry"):

@@ -17,11 +17,11 @@ _OLD = math.log(0.01)  # old log-probability of every token
 
 
 class LossClaims(NamedTuple):
-    """A policy loss, and its author's claims.
+    """A policy loss, and the claims of its author.
 
     Attributes:
-        stops_gradient: whether a factor of the gain is detached on purpose, like CISPO's weight. The gradient is then
-            not the derivative of the value.
+        stops_gradient: whether a factor of the gain is detached on purpose, like CISPO's weight. If True, the gradient
+            is not the derivative of the value.
     """
 
     surrogate: Surrogate
@@ -37,9 +37,9 @@ class Slope(NamedTuple):
 
 
 class LossBatch(NamedTuple):
-    """The tokens of a batch of rows: ratios, advantages, and tokens per row.
+    """The tokens of a batch of rows: ratios, advantages, and numbers of tokens per row.
 
-    ``observed`` is the index of a token that was not sampled, with log-probability NaN; -1: none.
+    ``observed`` is the index of a token that was not sampled and has log-probability NaN; -1: no such token.
     """
 
     ratios: Sequence[float]
@@ -63,7 +63,7 @@ def slope(
     lengths: Sequence[int],
     observed: int = -1,
 ) -> Slope:
-    """Return the gains and slopes of a batch of rows, in float64; arguments as in :class:`LossBatch`.
+    """Return the gains and slopes of a batch of rows, in float64. See :class:`LossBatch` for the arguments.
 
     >>> from outrider.objective import Unclipped
     >>> slope(Unclipped(), [2.0], [-1.0], [1]).slopes.tolist()
@@ -89,7 +89,8 @@ def _logprobs(tokens: LossBatch) -> Tensor:
 def _ratios(tokens: LossBatch, logprobs: Tensor) -> TokenRatios:
     """Return the ratios of a batch.
 
-    All entropies are equal, so no token is forking, and SimKO-like surrogates equal the surrogate that they modify.
+    All entropies are equal, so no token is a high-entropy (forking) token. Surrogates like SimKO then equal the
+    surrogate that they modify.
     """
     import torch
 
@@ -113,7 +114,7 @@ _HINT = "if a factor is detached on purpose, say stops_gradient=True"
 
 
 def gives_one_gain_per_token(claims: LossClaims) -> None:
-    """The gain is one finite number per token, and empty for an empty batch."""
+    """The gain has one finite number per token, and is empty for an empty batch."""
     for tokens in (MIXED, LossBatch([1.0], [0.0], [1]), NOTHING):
         with breaks(situation=str(tokens)):
             gain, _ = claims.surrogate.gain(_ratios(tokens, _logprobs(tokens)))
@@ -140,9 +141,9 @@ def is_the_policy_gradient_on_policy(claims: LossClaims) -> None:
 
 
 def trains_no_observed_token(claims: LossClaims) -> None:
-    """An observed token changes neither other gains nor any gradient.
+    """An observed (not sampled) token changes neither the gains of other tokens nor any gradient.
 
-    NaN times 0 is NaN, so the token must be masked before its log-probability is used.
+    NaN times 0 is NaN, so a loss must mask the observed token before it uses the token's log-probability.
     """
     for place in range(3):
         ratios, advantages = [2.0, 0.5], [1.0, 1.0]

@@ -1,4 +1,4 @@
-"""Runs without a policy: an explorer over a finite set of problems, with scripted rollouts."""
+"""Scripted runs without a policy: an explorer over a finite set of problems, with predetermined rollouts."""
 
 from __future__ import annotations
 
@@ -60,18 +60,18 @@ class SteppedEngine(ScriptedEngine):
 
 @cache
 def _uniforms(seed: int, length: int) -> Floats:
-    """Uniform numbers in (0, 1); cached, since runs of a situation sample the same rollouts."""
+    """Return uniform numbers in (0, 1), cached because all runs of a situation sample the same rollouts."""
     numbers_T: Floats = uniforms(np.array([seed]), np.arange(length))[0]
     return numbers_T
 
 
 def honest(success: bool, member: int) -> float:
-    """Reward 1 for success, 0 otherwise."""
+    """Return reward 1 for a success, and 0 otherwise."""
     return float(success)
 
 
 def perverse(success: bool, member: int) -> float:
-    """A shaped reward whose order contradicts success."""
+    """Return a shaped reward whose order contradicts success."""
     return -2.0 * success + 0.1 * member
 
 
@@ -81,10 +81,11 @@ class ScriptedRun:
 
     Attributes:
         plans: the last stage's requests in each step.
-        drawn: every rollout by id.
+        drawn: every sampled rollout by id.
         metrics: metrics of the last step.
-        known: cache of rollouts, shared by the runs of a situation. Their arrays are read-only.
-        parents: rollouts by id. A resumed run may branch from rollouts of the interrupted run.
+        known: cache of rollouts with read-only arrays, which all runs of a situation share.
+        parents: rollouts by id, from which branches may start. A resumed run may branch from rollouts of the
+            interrupted run.
 
     >>> from outrider.explore import Uniform
     >>> from outrider.testing.situations import SITUATIONS
@@ -111,11 +112,11 @@ class ScriptedRun:
         self.name = f"{len(self.stages) - 1}-{type(self.stage).__name__.lower()}"
 
     def steps(self, n: int) -> list[list[Group]]:
-        """Run the next ``n`` steps; return their groups."""
+        """Run the next ``n`` steps; return the groups of each step."""
         return [self.next() for _ in range(n)]
 
     def next(self) -> list[Group]:
-        """Run the next step; return its groups."""
+        """Run the next step; return the step's groups."""
         self.step += 1
         self.plans.append([])
         progress = (self.step - 1) / STEPS
@@ -214,7 +215,7 @@ def scripted_rollout(request: SampleRequest, index: int, situation: Situation) -
 
 
 def _sampled_tokens(member: int, length: int) -> NDArray[np.bool_] | None:
-    """Return which tokens were sampled; ``member`` selects one of six patterns."""
+    """Return a mask of the sampled tokens; ``member`` selects one of six patterns."""
     flags_T = np.ones(length, np.bool_)
     match member % 6:
         case 0:
@@ -233,7 +234,7 @@ def _sampled_tokens(member: int, length: int) -> NDArray[np.bool_] | None:
 
 
 def _observations(sampled_T: NDArray[np.bool_]) -> tuple[Observation, ...]:
-    """One observation per span of tokens that were not sampled."""
+    """Return one observation for each span of tokens that were not sampled."""
     at, found = 0, []
     for flag, tokens in ((flag, len(list(run))) for flag, run in itertools.groupby(sampled_T.tolist())):
         if not flag:

@@ -16,9 +16,9 @@ class Situation(NamedTuple):
     """The settings of a scripted run.
 
     Attributes:
-        problems: problems per step.
-        before: function that creates the preceding stage.
-        ending: maps a request and an index in the group to a rollout's outcome.
+        problems: number of problems per step.
+        before: function that creates the stage before the tested stage.
+        ending: function from a request and an index in the group to the outcome of this rollout.
         truncated: whether every rollout is truncated by max_tokens.
         turns: whether some tokens of a rollout are observed.
     """
@@ -39,20 +39,23 @@ class Ragged(Stage):
 
 
 class Halved(Ragged):
-    """Like :class:`Ragged`, but drops about half of the problems; the choice depends only on the problem."""
+    """Samples like :class:`Ragged`, and drops about half of the problems; the choice depends only on the problem."""
 
     def drop(self, groups: Sequence[Group]) -> dict[str, str]:
         return {g.id: "halved: by lot" for g in groups if seed_of("half", g.problem.id) % 2}
 
 
 def by_rate(request: SampleRequest, member: int) -> Outcome:
-    """Some problems are never solved, some always, most of them sometimes, depending on the visit and the member."""
+    """Return an outcome with which some problems are always solved, some never, and most of them sometimes.
+
+    Whether a rollout solves a problem of the last kind depends on the group and on the rollout's index in the group.
+    """
     rate = seed_of("rate", request.problem.id) % 5 / 4
     return Outcome.CORRECT if seed_of(request.group_id, member) / 2**63 < rate else Outcome.INCORRECT
 
 
 def with_errors(request: SampleRequest, member: int) -> Outcome:
-    """Like :func:`by_rate`, but a third of the verdicts are verifier errors."""
+    """Return the outcome of :func:`by_rate`, but a verifier error for a third of the rollouts."""
     return Outcome.ERROR if seed_of("error", request.group_id, member) % 3 == 0 else by_rate(request, member)
 
 

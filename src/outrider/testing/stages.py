@@ -1,4 +1,4 @@
-"""The laws of a stage: functions of a scripted run that raise an ``AssertionError`` if the law is broken."""
+"""The laws of a stage: functions of a scripted run that raise an ``AssertionError`` if the stage breaks the law."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ EPOCH = 11  # problems per epoch; a run of 6 steps has two or three epochs
 
 
 class StageClaims(NamedTuple):
-    """A stage, and its author's claims.
+    """A stage, and the claims of its author.
 
     Attributes:
         make: function that creates a new stage.
-        budget: maps the sizes of the groups before the stage to its maximum requested rollouts in a step. None: no
-            limit is checked.
-        first: whether the stage samples for problems without rollouts. Other stages start from groups with rollouts.
+        budget: function from the sizes of the groups before the stage to the maximum number of rollouts that the stage
+            requests in a step. None: no limit is checked.
+        first: whether the stage requests rollouts for problems without rollouts. Other stages start from groups with
+            rollouts.
         exact: whether the stage requests exactly ``budget``.
         single: whether the stage drops single rollouts, each with its own reason.
     """
@@ -41,13 +42,13 @@ class StageClaims(NamedTuple):
 
 
 class Life:
-    """The run of a stage in one situation; all laws use it.
+    """The run of a stage in one situation; all laws use the same run.
 
     Args:
         known: cache of rollouts from runs of other stages in the same situation.
 
     Attributes:
-        states: explorer states after 0, 1, … steps.
+        states: states of the explorer after 0, 1, … steps.
         groups: groups of each step.
         metrics: metrics of each step.
     """
@@ -86,18 +87,18 @@ class Life:
 
     @staticmethod
     def state(run: ScriptedRun) -> str:
-        """The explorer's state as JSON."""
+        """Return the explorer's state as JSON."""
         with breaks("plain state"):
             return json.dumps(run.explorer.state_dict())
 
 
 def problem_at(index: int) -> Problem:
-    """The training problem at an index of the stream."""
+    """Return the training problem at an index of the stream of problems."""
     return POOL[index % EPOCH]
 
 
 def keeps_its_budget(life: Life) -> None:
-    """Requested rollouts join the groups, and their number is within the author's budget and ``bounds``."""
+    """Requested rollouts join the groups, and the number of requests is within the author's budget and ``bounds``."""
     claims, dropping = life.claims, life.situation.before is Halved
     for step, (groups, plan) in enumerate(zip(life.groups, life.run.plans, strict=True), 1):
         asked = sum(d[1] for d in plan)
@@ -106,7 +107,7 @@ def keeps_its_budget(life: Life) -> None:
         found = [sum(r.stage != life.run.name for r in g.rollouts) for g in groups]
         sizes = [0] * life.situation.problems if claims.first else [n for n in found if n]
         if not claims.first:
-            most = None if dropping else sum(found)  # there is no upper bound after a stage that drops
+            most = None if dropping else sum(found)  # there is no upper bound after a stage that drops rollouts
             known = Bounds(sum(found), most, (min(found, default=0), max(found, default=0)))
             check_bounds(bounds_of(life.run.stage, known, life.situation.problems), sum(found) + asked)
         if claims.budget is not None:
@@ -117,14 +118,14 @@ def keeps_its_budget(life: Life) -> None:
 
 
 def check_bounds(bounds: Bounds, rollouts: int) -> None:
-    """Require that the rollouts of a step lie within its bounds."""
+    """Require that the number of rollouts of a step is within ``bounds``."""
     most = "no limit" if bounds.most is None else bounds.most
     within = bounds.fewest <= rollouts and (bounds.most is None or rollouts <= bounds.most)
     require(within, f"a step has {rollouts} rollouts, but `bounds` says {bounds.fewest} to {most}")
 
 
 def ignores_the_order_of_problems(life: Life) -> None:
-    """Each problem gets the same requests if the batch has another order, from the state before every step."""
+    """Each problem gets the same requests if the problems of a step have another order; checked before every step."""
     n = life.situation.problems
     for step in range(STEPS):
         start = json.loads(life.states[step])["stream"]["position"]
@@ -138,7 +139,7 @@ def ignores_the_order_of_problems(life: Life) -> None:
 
 
 def gives_nothing_to_what_is_excluded(life: Life) -> None:
-    """No rollouts are requested for problems that an earlier stage has dropped, since they would not be trained on."""
+    """The stage requests no rollouts for problems that an earlier stage dropped, since these are not trained on."""
     before = type(life.situation.before()).__name__.lower()
     for step, groups in enumerate(() if life.claims.first else life.groups, 1):
         for group in groups:
@@ -171,9 +172,9 @@ def keeps_plain_state(life: Life) -> None:
 
 
 def follows_success_and_not_reward(life: Life) -> None:
-    """Success means the verdict: contradicting rewards do not change the decisions of a second run.
+    """The stage uses the verdict as success: a second run with contradicting rewards makes the same decisions.
 
-    If a second run with the same rewards differs too, the broken law is determinism.
+    If a second run with the same rewards also differs, the broken law is determinism.
     """
     try:
         _require_same(life, perverse)
@@ -193,7 +194,7 @@ def _require_same(life: Life, *reward: Callable[[bool, int], float]) -> None:
 
 
 def plans_ahead_if_it_says_so(life: Life) -> None:
-    """A stage that ``PlansAhead`` requests the same rollouts whatever the outcomes, and drops nothing."""
+    """A stage that ``PlansAhead`` requests the same rollouts for any outcomes, and drops no rollout."""
     own = f"{type(life.run.stage).__name__.lower()}: "
     for step in range(STEPS) if isinstance(life.run.stage, PlansAhead) else ():
         for end in (Outcome.CORRECT, Outcome.INCORRECT, Outcome.TIMEOUT):
@@ -220,7 +221,7 @@ def gives_reasons(life: Life) -> None:
 
 
 def names_its_metrics(life: Life) -> None:
-    """Metrics are floats and have the same names in every step, even in an empty one."""
+    """Metrics are floats, and have the same names in every step, even in an empty step."""
     nothing = life.begin(SITUATIONS["empty batch"])
     nothing.next()
     for step, metrics in enumerate((*life.metrics, nothing.metrics), 1):
@@ -241,12 +242,12 @@ STAGE_LAWS: dict[str, Callable[[Life], None]] = {
     "reasons": gives_reasons,
     "metrics": names_its_metrics,
 }
-"""The laws of every stage, in every situation. An unseeded random stage breaks most laws, so the third law already
-reports missing determinism."""
+"""The laws of every stage, in every situation. A stage with unseeded randomness breaks most laws, so the third law
+already reports missing determinism."""
 
 
 def stage_checks(claims: StageClaims) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Yield each law with a function that checks it in every situation."""
+    """Yield each law with a function that checks the law in every situation."""
     lives: dict[str, Life] = {}
     component = type(claims.make()).__name__
     yield "requests", partial(_begin, claims, lives, component)
@@ -267,7 +268,7 @@ def _check_everywhere(rule: Callable[[Life], None], law: str, lives: dict[str, L
 
 
 def excluded(steps: Sequence[Sequence[Group]]) -> list[list[tuple[str, list[str]]]]:
-    """Return, for each group of each step, why its rollouts are not trained on."""
+    """Return, for each group of each step, the reasons why its rollouts are not trained on."""
     return [[(g.id, [r.unused for r in g.rollouts]) for g in groups] for groups in steps]
 
 

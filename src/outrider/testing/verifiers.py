@@ -1,4 +1,4 @@
-"""The laws of a verifier: verdicts that it must give, and inputs that must not affect a verdict."""
+"""The laws of a verifier: verdicts that the verifier must give, and inputs that must not affect a verdict."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class VerifierRow(NamedTuple):
         return MARKS if self.verifier.thinking is None else self.verifier.thinking
 
     def require(self, text: str, success: bool, finished: bool = True) -> None:
-        """Require that the response is accepted if ``success``, else rejected."""
+        """Require that the verifier accepts the response if ``success`` is true, and otherwise rejects the response."""
         verdict = self.verifier.verify(self.problem, text, finished)
         expected = "'correct'" if success else "another outcome than 'correct'"
         cut = "" if finished else ", truncated,"
@@ -54,7 +54,7 @@ class VerifierRow(NamedTuple):
 
 
 def makes_a_plain_reference(row: VerifierRow) -> None:
-    """The reference is JSON data and the same in every call; the row does not change."""
+    """The verifier's reference is JSON data and the same in every call, and the row is not changed."""
     before = deepcopy(dict(row.fields))
     reference = row.verifier.reference(row.fields, row.answer)
     require_equal(json.loads(json.dumps(reference)), reference, "the reference that was written and read back")
@@ -77,7 +77,7 @@ def rejects_wrong_responses(row: VerifierRow) -> None:
 
 
 def rejects_nothing(row: VerifierRow) -> None:
-    """An empty response is rejected, finished or truncated."""
+    """An empty response is rejected, whether finished or truncated."""
     for text in ("", " ", "\n\n"):
         for finished in (True, False):
             row.require(text, False, finished)
@@ -106,7 +106,7 @@ def _outcome(verifier: Verifier, problem: Problem, text: str) -> str:
 
 
 def accepts_its_own_right_response(row: VerifierRow) -> None:
-    """``right`` returns a correct response, or None."""
+    """The verifier's method ``right`` returns a correct response, or None."""
     text = row.verifier.right(row.problem)
     if text is not None:
         row.require(text, True)
@@ -115,8 +115,8 @@ def accepts_its_own_right_response(row: VerifierRow) -> None:
 def lets_errors_through(row: VerifierRow) -> None:
     """A failure of the verifier is an exception or the outcome ``error``, never ``incorrect``.
 
-    The check uses a response whose methods fail. It cannot test verifiers that never call such a method (regular
-    expressions read the text directly).
+    The check uses a response whose string methods fail. The check cannot test a verifier that never calls such a
+    method: regular expressions, for example, read the text directly.
     """
     for text in row.right[:1]:
         trap = _Trap(text)
@@ -144,7 +144,7 @@ VERIFIER_LAWS: dict[str, Callable[[VerifierRow], None]] = {
 def verifier_checks(
     verifier: Verifier, rows: Sequence[VerifierExample], answer: str = "answer", prompt: str = "problem"
 ) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Yield each law with a function that checks it on every row."""
+    """Yield each law with a function that checks the law on every row."""
     with breaks("prepare", component=type(verifier).__name__):
         verifier.prepare()
     for law, rule in VERIFIER_LAWS.items():
@@ -158,11 +158,11 @@ def _check_rows(law: str, rule: Callable[[VerifierRow], None], rows: Sequence[Ve
 
 
 class _TrapError(Exception):
-    """Raised by the methods of a trap."""
+    """Raised by the methods of a :class:`_Trap`."""
 
 
 class _Trap(str):
-    """A response whose methods fail; ``touched``: whether one of them was called."""
+    """A response whose string methods fail; ``touched`` is true if one of the methods was called."""
 
     touched = False
 

@@ -7,12 +7,12 @@ from difflib import SequenceMatcher
 from typing import NamedTuple
 
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
-_LONGEST = 4000  # maximum words of a text that is compared word by word, which takes a moment
-_REPEATED = 500  # above this many words, frequent words are ignored as anchors: a looping response has few others
+_LONGEST = 4000  # maximum words of a text that is compared word by word, since the comparison takes a moment
+_REPEATED = 500  # above this number of words, frequent words are not used as anchors, since responses may loop
 
 
 class Stretch(NamedTuple):
-    """Consecutive words that the other text also has (``shared``) or does not have."""
+    """Consecutive words of a text, which also occur in the other text if ``shared`` is true."""
 
     text: str
     shared: bool

@@ -1,4 +1,4 @@
-"""Findings of a run, computed in the background, and the rollouts behind each finding."""
+"""A run's findings (problems that a check found), computed in the background, and the rollouts behind each finding."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EVIDENCE: Mapping[str, tuple[str, str]] = {
 
 
 class FoundReport(NamedTuple):
-    """The result of all checks for one state of the run (None if there is none yet), and the error if they failed."""
+    """The result of all checks for one state of the run (None if unknown), and an error message if they failed."""
 
     version: str
     report: Examined | None
@@ -38,7 +38,7 @@ class FoundReport(NamedTuple):
 
 
 class Findings:
-    """Findings of a run, recomputed in the background when the run has changed; until then the last ones are shown."""
+    """Findings of a run. When the run changes, they are recomputed in the background; old findings stay until then."""
 
     def __init__(self, run: OpenedRun) -> None:
         self._run = run

@@ -13,14 +13,14 @@ from outrider.view.text_search import PATIENCE, Searched
 CHOICES = ("split", "model", "test_set", "level", "verdict", "stage", "stream", "context", "stop")
 """Filters whose values are offered in a list."""
 _MOST_CHOICES = 40
-_PREVIEW = 240  # characters of a text shown in the list
+_PREVIEW = 240  # number of characters of a text that the list shows
 
 
 class Listing(NamedTuple):
     """Rows with the beginning of their text, and counts over all pages.
 
     Attributes:
-        tokens: total tokens; None for a dump without token counts.
+        tokens: total tokens; None for rollout files without token counts.
         searched: progress of the text search; None without a search.
     """
 
@@ -54,7 +54,7 @@ def listing(run: OpenedRun, chosen: RolloutFilter) -> Listing:
 def selected(
     run: OpenedRun, chosen: RolloutFilter, patience: float | None = PATIENCE
 ) -> tuple[str, list[Any], Searched | None]:
-    """Return SQL for the rows of a selection, the SQL's values, and the progress of the text search, if any.
+    """Return SQL for the rows of a selection, the parameters of the SQL, and the progress of the text search, if any.
 
     Args:
         run: the run.
@@ -75,7 +75,7 @@ def selected(
 
 
 def texts_of(run: OpenedRun, rows: list[Row], names: Sequence[str], longest: int = 0) -> dict[tuple[str, int], Row]:
-    """Return text columns of some rows by (file, row), cut after ``longest`` characters (0: not cut)."""
+    """Return text columns of ``rows`` by (file, row), cut after ``longest`` characters (0: not cut)."""
     if not rows:
         return {}
     places = [(row["file"], row["row"]) for row in rows]

@@ -22,7 +22,9 @@ class Message(NamedTuple):
 
 
 def messages_in(text: str) -> list[Message]:
-    r"""Return the messages of an importer's text, in which each follows its role in brackets; empty without roles.
+    r"""Return the messages of an importer's text, in which each message follows its role in brackets.
+
+    The list is empty if the text has no roles.
 
     >>> messages_in("[system]\nAdd.\n\n[user]\n2 + 2?")
     [Message(role='system', text='Add.'), Message(role='user', text='2 + 2?')]

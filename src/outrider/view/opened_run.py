@@ -23,7 +23,7 @@ from outrider.report.run import is_run, quoted, reopened, rows_of_files
 from outrider.view.text_search import TextSearch
 
 KEPT_SEARCHES = 16
-IN_USE = 60.0  # seconds for which a page may still read the search that it requested
+IN_USE = 60.0  # seconds for which a page may still read the results of a search that it requested
 LOOK = 2.0  # minimum seconds between checks of the folder
 TEXTS = ("text", "prompt", "answer", "detail")
 """Columns that stay on disk."""
@@ -34,15 +34,16 @@ T = TypeVar("T")
 
 
 class OpenedRun:
-    """A run folder, or another framework's dump, that the viewer's pages can query.
+    """A run folder, or another framework's rollout files (a dump), which the viewer's pages can query.
 
     The table ``seen`` has one row per rollout, with the columns of :data:`outrider.importers.plain.PLAIN` except texts,
-    and with ``file`` and ``row`` as its location. The relation ``texts`` has the texts by location. A rollout file is
-    read once, and again if it changes; rows of a removed file (a resumed run moves steps away) are deleted.
+    and with ``file`` and ``row`` as the rollout's location. The relation ``texts`` has the texts by location. A rollout
+    file is read once, and again if it changes. If a file is removed (a resumed run moves steps away), its rows are
+    deleted.
 
     Args:
-        path: run folder or dump.
-        columns: mapping between a dump's fields and columns, see :func:`outrider.importers.read`.
+        path: run folder, or rollout files of another framework.
+        columns: for another framework's files, the record field for each column; see :func:`outrider.importers.read`.
 
     Raises:
         UserError: ``path`` does not exist, or nothing at ``path`` can be read.
@@ -71,12 +72,12 @@ class OpenedRun:
 
     @property
     def has_tokens(self) -> bool:
-        """Whether the rollouts' tokens are on disk, not only their texts."""
+        """Whether the rollouts' tokens are on disk, and not only the texts."""
         return self.data.has("traces")
 
     @property
     def version(self) -> str:
-        """String that changes when the run has new rollouts, metrics or evaluations."""
+        """A string that changes when the run has new rollouts, metrics or evaluations."""
         steps = len(self.data.metrics.get("step", ()))
         return f"{self._changes}-{self.count()}-{steps}-{len(self.data.evaluations)}"
 
@@ -98,7 +99,7 @@ class OpenedRun:
                 self._known = state
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        """Return the result of a query as one mapping per row, with None for null; safe in any thread."""
+        """Return the result of a query as one mapping per row, with None for null. Any thread may call this method."""
         cursor = self.data.db.cursor()
         try:
             cursor.execute(sql, list(values))
@@ -109,7 +110,7 @@ class OpenedRun:
 
     @contextmanager
     def snapshot(self) -> Iterator[RunData]:
-        """Context manager that yields the run in its current state, for a report's checks on the in-memory numbers."""
+        """Context manager that yields the run in its current state, so that a report's checks use in-memory numbers."""
         cursor = self.data.db.cursor()
         try:
             with self._lock:
@@ -135,7 +136,7 @@ class OpenedRun:
         return f"CREATE TEMP VIEW rollouts AS SELECT {', '.join(PLAIN.names)} FROM rollouts_on_disk WHERE {which}"
 
     def kept(self, name: str, make: Callable[[], T]) -> T:
-        """Return the result of ``make``, computed once for each state of the run."""
+        """Return the result of ``make``, which is computed once for each state of the run."""
         with self._lock:
             making = self._making.setdefault(name, threading.RLock())
         with making:  # a lock per name, so that a slow list does not block other pages
@@ -148,7 +149,8 @@ class OpenedRun:
     def search(self, text: str, files: Sequence[str]) -> TextSearch:
         """Return the search for rollouts in ``files`` whose text contains ``text``; start it if it is new.
 
-        The last few searches are kept, since a page queries both counts and rows, and a reader may open the next page.
+        The last few searches are kept, since a page queries counts and rows separately, and a user may open the next
+        page.
         """
         key = (text, tuple(files), self.version)
         with self._lock:
@@ -178,7 +180,7 @@ class OpenedRun:
         self.data.db.close()
 
     def _state(self) -> tuple[object, ...]:
-        """Return a state that changes with files and metrics; takes a millisecond for a thousand files."""
+        """Return a value that changes when files or metrics change; takes a millisecond for a thousand files."""
         if not self._follows:
             return ()
         folders = [self.path / "rollouts", self.path / "evaluations"]

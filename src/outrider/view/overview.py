@@ -14,12 +14,12 @@ from outrider.runs.folder import RunFolder
 from outrider.view.opened_run import OpenedRun, Row
 
 TOKENS = "generated tokens of training"
-_OVERLAPPED = "overlapped_"  # phases at the same time as others
+_OVERLAPPED = "overlapped_"  # prefix of phases that run at the same time as other phases
 _NO_PHASES = ("step", "evaluate", "tokens_per_second")  # keys of timing.jsonl that are not training phases
 
 
 def budget(run: OpenedRun) -> list[Row]:
-    """Return rollouts, tokens and successes by split, stage and stream."""
+    """Return the numbers of rollouts, tokens and successes by split, stage and stream."""
     return run.rows(
         "SELECT split, stage, stream, count(*) AS rollouts, sum(tokens) AS tokens, "
         "count(*) FILTER (outcome = 'correct') AS correct, count(outcome) AS verified, "
@@ -29,7 +29,7 @@ def budget(run: OpenedRun) -> list[Row]:
 
 
 def facts(run: OpenedRun) -> dict[str, str]:
-    """Return recipe and model, and the amount and duration of training and of evaluation."""
+    """Return recipe and model, and the number of rollouts and the duration of training and of evaluation."""
     config = run.data.config
     totals = {row["split"]: row for row in _totals(run)}
     found: dict[str, str] = {}
@@ -52,7 +52,7 @@ def facts(run: OpenedRun) -> dict[str, str]:
 
 
 def _amount(totals: Sequence[Row]) -> str:
-    """Format the number of rollouts, and of tokens if the dump has token counts.
+    """Format the number of rollouts, and the number of tokens if it is known.
 
     >>> _amount([{"rollouts": 8, "tokens": 100}]), _amount([{"rollouts": 8, "tokens": None}])
     ('8 rollouts, 100 tokens', '8 rollouts')
@@ -72,7 +72,7 @@ def _duration(seconds: float) -> str:
 
 
 def _unfinished(folder: Path) -> float | None:
-    """Return seconds since the last metrics of a run without an exported model; None if the run has finished."""
+    """Return the seconds since the last metrics of an unfinished run; None if the run has finished."""
     metrics = folder / "metrics.jsonl"
     if (folder / "model" / "config.json").is_file() or not metrics.is_file():
         return None
@@ -96,7 +96,7 @@ def _totals(run: OpenedRun) -> list[Row]:
 def curves(run: OpenedRun, over: str = "step") -> list[Figure]:
     """Plot reward, groups by outcome, entropy, length and pass@k, over steps or over ``tokens`` generated in training.
 
-    The curves are computed from rollouts, so that dumps have them too.
+    The curves are computed from rollouts, so that another framework's rollouts have the same curves.
     """
     figures = run.kept("curves", lambda: _curves(run))
     if over == "step":
@@ -114,7 +114,7 @@ def curves(run: OpenedRun, over: str = "step") -> list[Figure]:
 
 
 def tokens_by_step(run: OpenedRun) -> dict[int, int]:
-    """Return the tokens generated in training up to the end of each step."""
+    """Return the number of tokens generated in training up to the end of each step."""
     return run.kept(
         "tokens",
         lambda: {
@@ -128,7 +128,7 @@ def tokens_by_step(run: OpenedRun) -> dict[int, int]:
 
 
 def _at(steps: Sequence[int], spent: Sequence[int], step: int) -> int:
-    """Return training tokens up to a step, which need not be a training step; 0 before the first one."""
+    """Return the number of training tokens up to ``step``, which need not be a training step; 0 before the first."""
     before = bisect_right(steps, step)
     return spent[before - 1] if before else 0
 

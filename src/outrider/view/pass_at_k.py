@@ -1,6 +1,6 @@
 """pass@k before and after training, from the first and last evaluation or, without evaluations, from training groups.
 
-For a dump that evaluates several models: pass@k of each model.
+For another framework's rollouts of several models, the module computes pass@k of each model instead.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ WHERE split = ? AND step BETWEEN ? AND ? AND CAST(? AS VARCHAR) IN ('', model)
     AND parent IS NULL AND context = 'plain' AND stage = (SELECT min(stage) FROM seen WHERE split = ?)
 GROUP BY problem_id, step, group_id ORDER BY ALL
 """
-_RESAMPLED = 2_000_000  # maximum values in all bootstrap resamples of one estimate
+_RESAMPLED = 2_000_000  # maximum number of values in all bootstrap resamples of one estimate
 
 
 class BeforeAfter(NamedTuple):
     """Metrics before and after training, or of several models.
 
     Attributes:
-        names: names of the two times (or the only one), or of the models.
-        rows: by metric, an interval for each name; None if unknown.
-        note: source of the numbers.
+        names: names of the two times (or of the only time), or of the models.
+        rows: for each metric, an interval for each name; None if unknown.
+        note: sentence on the source of the numbers.
         by_model: whether ``names`` are model names.
     """
 
@@ -40,11 +40,11 @@ class BeforeAfter(NamedTuple):
 
     @property
     def paired(self) -> bool:
-        """Whether the metrics are from two times, so that there is a change."""
+        """Whether the metrics are known at two times, so that a change can be computed."""
         return len(self.names) > 1 and not self.by_model
 
     def change(self, measure: str) -> float | None:
-        """Return the metric at the second time minus the metric at the first; None if either is unknown."""
+        """Return the metric at the second time minus the metric at the first time; None if either is unknown."""
         first, last = self.rows[measure]
         if first is None or last is None or first.value != first.value or last.value != last.value:
             return None
@@ -54,8 +54,8 @@ class BeforeAfter(NamedTuple):
 def before_after(run: OpenedRun) -> BeforeAfter | None:
     """Return pass@k before and after training, or by model; None without verified rollouts.
 
-    Sources in order of preference: the evaluations that the run recorded, evaluation rollouts, and the first and last
-    fifth of the training steps. In training, only the first stage's roots from plain prompts count.
+    The sources, in order of preference, are the evaluations that the run recorded, evaluation rollouts, and the first
+    and last fifth of the training steps. In training, only the first stage's rollouts from plain prompts count.
     """
     return run.kept("pass@k", lambda: _written(run) or _counted(run))
 
@@ -116,7 +116,10 @@ def _steps(run: OpenedRun, split: str) -> list[int]:
 
 
 def _curve(run: OpenedRun, split: str, first: int, last: int, model: str = "") -> dict[int, Interval]:
-    """Return pass@k for powers of two up to the size that nine in ten groups reach; "" selects all models."""
+    """Return pass@k for powers of two k, up to the size that nine in ten groups reach.
+
+    ``model`` selects the rollouts of one model; "" selects all models.
+    """
     rows = run.rows(_COUNTS, [split, first, last, model, split])
     if not rows:
         return {}
@@ -127,7 +130,7 @@ def _curve(run: OpenedRun, split: str, first: int, last: int, model: str = "") -
 
 
 def _known(rows: dict[str, list[Interval | None]]) -> dict[str, list[Interval | None]]:
-    """Return the metrics that are known at least once."""
+    """Return the metrics that are known for at least one name."""
     return {
         name: each for name, each in rows.items() if any(one is not None and one.value == one.value for one in each)
     }

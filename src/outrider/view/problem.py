@@ -1,4 +1,4 @@
-"""The history of one problem: pass rate and cost at each step, first and last success."""
+"""The history of one problem in a run: pass rate and cost at each step, and the first and last success."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ProblemStep(NamedTuple):
     """The rollouts of a problem in one step.
 
     Attributes:
-        tokens: total tokens; None for a dump without token counts.
+        tokens: total tokens; None for rollouts without token counts.
         low, high: bounds of the pass rate's 95 % Wilson interval; both None without verdicts.
         predicted: pass rate that a stage predicted before the step; None without a prediction.
     """
@@ -51,7 +51,7 @@ class ProblemStep(NamedTuple):
 
     @property
     def pass_rate(self) -> Interval | None:
-        """The pass rate of verified rollouts with its interval; None without verdicts."""
+        """The pass rate of the verified rollouts with its interval; None without verdicts."""
         if self.rate is None or self.low is None or self.high is None:
             return None
         return Interval(self.rate, self.low, self.high, self.verified)
@@ -66,10 +66,10 @@ class ProblemHistory(NamedTuple):
     """The history of a problem in a run.
 
     Attributes:
-        steps: groups by split, then by step.
-        first_success, last_success: successful rollouts with their texts, from training if the problem was trained on,
-            otherwise from evaluations; None without a success.
-        last_failure: last failed rollout with its text, from the same split; None without a failure.
+        steps: groups of the problem by split, then by step.
+        first_success, last_success: first and last successful rollout with texts, from training if the problem was
+            trained on, otherwise from evaluations; None without a success.
+        last_failure: last failed rollout with its text, from the same source; None without a failure.
     """
 
     id: str
@@ -164,7 +164,7 @@ def problem_history(run: OpenedRun, problem: str) -> ProblemHistory:
 
 
 def elsewhere(run: OpenedRun, problem: str) -> ProblemHistory | None:
-    """Return the history of a problem in another run; None if that run has no rollout of the problem."""
+    """Return the history of a problem in another run, ``run``; None if this run has no rollout of the problem."""
     met = run.rows("SELECT count(*) AS n FROM seen WHERE problem_id = ?", [problem])[0]["n"]
     return problem_history(run, problem) if met else None
 

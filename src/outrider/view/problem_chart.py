@@ -14,7 +14,7 @@ SPLITS = {"train": "training", "evaluate": "evaluations"}
 def pass_rates(history: ProblemHistory) -> list[Figure]:
     """Plot the pass rate in training and in evaluations with 95 % intervals, and the predicted pass rate, if any.
 
-    No figure if fewer than two steps have verdicts.
+    The list is empty if fewer than two steps have verdicts.
     """
     series = []
     for split, name in SPLITS.items():

@@ -1,4 +1,4 @@
-"""Filters and order of the list of problems, which are part of the URL, so that a list can be shared."""
+"""Filters and order of the list of problems; both are part of the URL, so that a list can be shared."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ USES = {
     "held out": "rollouts in evaluations only",
     "trained on and evaluated": "rollouts in both",
 }
-"""Uses of problems, with explanations; each problem has one use."""
+"""Uses of problems (such as training or held out), with explanations; each problem has one use."""
 ORDERS = {
     "largest drop": "coalesce(best_rate - last_rate, 0) DESC",
     "largest gain": "coalesce(change, 0) DESC",
@@ -31,7 +31,7 @@ ORDERS = {
     "most tokens": "tokens DESC NULLS LAST",
     "latest first success": "first_success DESC NULLS LAST",
 }
-"""Orders of the list, with their SQL; the first is the default."""
+"""Possible orders of the list, with their SQL; the first order is the default."""
 FILTERS = ("use", "kind", "level")
 _KNOWN: Mapping[str, Mapping[str, str]] = {"kind": KINDS, "use": USES}
 
@@ -74,7 +74,7 @@ class ProblemFilter:
         return cls(filters, order, page_of(asked))
 
     def condition(self, without: str = "") -> Condition:
-        """Return the SQL condition of all filters, or of all except ``without``, whose values can then be counted."""
+        """Return the SQL condition of all filters except ``without``, whose values can then be counted."""
         kept = {name: value for name, value in self.filters.items() if name != without}
         return Condition(" AND ".join(f'"{name}" = ?' for name in kept) or "true", list(kept.values()))
 

@@ -42,12 +42,13 @@ class ProblemList(NamedTuple):
     """A page of problems.
 
     Attributes:
-        rows: problems with their numbers. ``split``: source of ``steps``, rates and successes: evaluations if the
-            problem was evaluated, otherwise training. ``steps``: number of steps with verdicts. ``change``: last rate
-            minus first rate, None for a single step. ``steps_since``: number of steps after the last success.
+        rows: problems with their numbers. ``split`` is the source of ``steps``, rates and successes: evaluations if the
+            problem was evaluated, otherwise training. ``steps`` is the number of steps with verdicts. ``change`` is the
+            last pass rate minus the first, None for a single step. ``steps_since`` is the number of steps after the
+            last success.
         total: number of selected problems.
-        counts: for each filter, its values and the number of problems that each value would select, given the other
-            filters. Too many levels give an empty list; a filter with a single value is excluded.
+        counts: for each filter, its values, and the number of problems that each value would select together with the
+            other filters. If there are too many levels, their list is empty; a filter with a single value is excluded.
     """
 
     rows: list[Row]
@@ -81,7 +82,7 @@ def _counts(run: OpenedRun, chosen: ProblemFilter, name: str, known: list[str]) 
 
 
 def _gathered(run: OpenedRun) -> dict[str, list[str]]:
-    """Create the table ``problems``; return the values of each filter that has several, in order."""
+    """Create the table ``problems``; return the ordered values of each filter that has several values."""
     run.rows(f"CREATE OR REPLACE TABLE problems AS {_PROBLEMS}")
     found: dict[str, list[str]] = {}
     for name in FILTERS:

@@ -18,14 +18,14 @@ QUALIFY row_number() OVER (PARTITION BY problem_id ORDER BY context <> 'plain', 
 
 
 class Prompt(NamedTuple):
-    """A prompt, and its question: the last message, or the whole prompt if it has no messages."""
+    """A prompt, and the question in it: the last message, or the whole prompt if it has no messages."""
 
     text: str
     question: str
 
 
 def prompts_of(run: OpenedRun, problems: Sequence[str], tokenizer: Tokenizer | None) -> dict[str, Prompt]:
-    """Return prompts by problem id, preferably from plain contexts; problems without a known prompt are excluded."""
+    """Return prompts by problem id, preferably without examples or hints. Unknown prompts are excluded."""
     places = run.rows(_PLACES, [list(problems)])
     if not run.has_tokens:
         texts = texts_of(run, places, ["prompt"])

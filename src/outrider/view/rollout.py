@@ -14,7 +14,7 @@ from outrider.view.opened_run import OpenedRun, Row
 from outrider.view.tokens import ShownToken, analysed_tokens, tokens_of
 from outrider.view.trained import clip_of
 
-# COLUMNS selects only existing columns, since files of earlier versions lack some
+# COLUMNS selects only existing columns, since files of earlier Outrider versions lack some columns
 _RECORD = """
 SELECT COLUMNS('^(prompt_ids|prefix_text|token_ids|logprobs|entropies|trainable|observations|advantages|log_ratios)$')
 FROM read_parquet(?, file_row_number = true) WHERE file_row_number = ?
@@ -22,7 +22,7 @@ FROM read_parquet(?, file_row_number = true) WHERE file_row_number = ?
 
 
 class Branching(NamedTuple):
-    """A branch of a rollout: number of own tokens before the branch point, and the branching rollout's row."""
+    """A branch of a rollout: the number of the rollout's own tokens before the branch point, and the branch's row."""
 
     at: int
     row: Row
@@ -34,12 +34,13 @@ class ShownRollout(NamedTuple):
     Attributes:
         row: numbers of the rollout, with ``text``, ``prompt``, ``answer`` and ``detail``.
         prompt: text of the prompt; "" if unknown.
-        prefix: text that the rollout continues, from its parent or a given solution; "" for a rollout from the prompt.
+        prefix: text that the rollout continues, from its parent or a given solution; "" if the rollout starts at the
+            prompt.
         tokens: the rollout's own tokens; empty without tokens on disk or without a tokenizer on this machine.
         messages: messages of the prompt; empty if the prompt has no roles.
         turns: turns of the response; empty if the response is a single text.
-        observed: for each turn that an environment answered: number of own tokens before the answer, number of tokens
-            in the answer, and whether the turn's request was invalid.
+        observed: for each turn that an environment answered, the number of own tokens before the answer, the number of
+            tokens in the answer, and whether the turn's request was invalid.
     """
 
     row: Row
@@ -87,7 +88,7 @@ def shown(run: OpenedRun, row: Row, tokenizer: Tokenizer | None) -> ShownRollout
 
 
 def branchings(row: Row, group: Sequence[Row]) -> list[Branching]:
-    """Return the branches that leave a rollout within its own tokens, in token order."""
+    """Return the branches that start within a rollout's own tokens, in the order of their branch points."""
     own = f"{row['group_id']}/{row['member']}"
     found = [Branching(other["branch_at"] - row["branch_at"], other) for other in group if other["parent"] == own]
     return sorted((one for one in found if one.at >= 0), key=lambda one: one.at)
@@ -96,7 +97,7 @@ def branchings(row: Row, group: Sequence[Row]) -> list[Branching]:
 def group_of(run: OpenedRun, row: Row) -> list[Row]:
     """Return all rollouts of a rollout's group, with the beginnings of their texts.
 
-    A branch follows the rollout that it continues; ``depth`` is its depth in the tree.
+    A branch comes after the rollout that it continues; ``depth`` is a rollout's depth in the tree.
     """
     rows = run.rows(
         "SELECT * FROM seen WHERE split = ? AND step = ? AND group_id = ? ORDER BY member",
@@ -107,7 +108,7 @@ def group_of(run: OpenedRun, row: Row) -> list[Row]:
 
 
 def _as_tree(rows: list[Row]) -> list[Row]:
-    """Sort rows depth-first. A rollout whose parent is missing or is itself counts as a root."""
+    """Sort rows depth-first. A rollout counts as a root if its parent is missing, or if it is its own parent."""
     first: dict[str, int] = {}
     for at, row in enumerate(rows):
         first.setdefault(f"{row['group_id']}/{row['member']}", at)
@@ -121,6 +122,6 @@ def _as_tree(rows: list[Row]) -> list[Row]:
         at, depth = waiting.pop()
         depths[at] = depth
         waiting += [(child, depth + 1) for child in reversed(below.get(at, []))]
-    # a damaged dump may have a cycle, which no root reaches
+    # damaged files may have a cycle of parents, which no root reaches
     order = [*depths, *(at for at in range(len(rows)) if at not in depths)]
     return [rows[at] | {"depth": depths.get(at, 0)} for at in order]

@@ -1,4 +1,4 @@
-"""Filters and order of a page of rollouts, which are part of the URL, so that a page can be shared."""
+"""Filters and order of a page of rollouts; both are part of the URL, so that a page can be shared."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXACT = {
     "context": "context",
     "stop": "stop",
 }
-"""Filters by a single value, with their columns; an empty column is a missing value, such as a missing verdict."""
+"""Filters by a single value, with the filtered columns; "" stands for a missing value, such as a missing verdict."""
 RANGES = {
     "step": "step",
     "tokens": "tokens",
@@ -36,7 +36,7 @@ RANGES = {
     "turns": "turns",
     "seconds": "seconds",
 }
-"""Filters by a number or a range ``low..high`` (either end may be missing), with their columns."""
+"""Filters by a number or a range ``low..high`` (either end may be missing), with the filtered columns."""
 FRACTIONS = {name for name in RANGES.values() if PLAIN.field(name).type == pa.float64()}
 SORTS = (*RANGES, "level", "verdict", "stage", "stop", "member", "problem")
 PAGE = 50
@@ -45,7 +45,7 @@ _COLUMN = EXACT | RANGES | {"member": "member"}
 
 
 class Condition(NamedTuple):
-    """An SQL condition over ``seen``, with its values."""
+    """An SQL condition over the table ``seen``, with the parameters of the SQL."""
 
     sql: str
     values: list[Any]
@@ -128,7 +128,7 @@ class RolloutFilter:
         return urlencode({name: value for name, value in asked.items() if value not in ("", None)})
 
     def sorted_by(self, name: str) -> str:
-        """Return the URL query sorted by ``name``: descending first, ascending if it is already descending."""
+        """Return the URL query sorted by ``name``: descending, or ascending if the order is already descending."""
         return self.address(sort=f"-{name}" if self.sort != f"-{name}" else name, page=None)
 
 
@@ -145,7 +145,7 @@ def page_of(asked: Mapping[str, str]) -> int:
 
 
 def _ends(name: str, value: str) -> tuple[float | None, float | None]:
-    """Return lower and upper bound of a range; None for an open end; a single number is both bounds.
+    """Return the lower and the upper bound of a range, with None for an open end; a single number is both bounds.
 
     >>> _ends("step", "3"), _ends("step", "3.."), _ends("step", "..0.5")
     ((3.0, 3.0), (3.0, None), (None, 0.5))

@@ -36,12 +36,12 @@ _HEADERS = {
 class Guard:
     """Middleware that restricts access and adds security headers to every response.
 
-    Without a token, only requests to this machine's own host names are answered: another site could point its host
-    name at this address (DNS rebinding) and read the rollouts. With a token, every request needs the token.
+    Without a token, only requests to this machine's own host names are answered. Otherwise, another site could point
+    its host name at this address (DNS rebinding) and read the rollouts. With a token, every request needs the token.
 
     Args:
         app: the application to protect.
-        token: value that ``?token=`` must have once, and that is then kept in a cookie; "": no token.
+        token: value that ``?token=`` must have in a first request; a cookie then keeps it. "" means no token.
     """
 
     def __init__(self, app: ASGIApp, token: str = "") -> None:
@@ -64,7 +64,7 @@ class Guard:
         await (answer or self.app)(scope, receive, send_guarded)
 
     def _refusal(self, request: Request) -> Response | None:
-        # a link from elsewhere may open a page, but an export costs time and disk
+        # a link from another site may open a page, but must not start an export, which costs time and disk space
         if request.headers.get("sec-fetch-site") == "cross-site" and request.url.path.endswith("/export"):
             return PlainTextResponse("Another site has asked for this export.", 403)
         cookie = f"{COOKIE}-{request.url.port or 80}"

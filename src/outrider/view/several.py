@@ -1,4 +1,4 @@
-"""Several runs side by side: their curves, and the problems with different pass rates."""
+"""Several runs side by side: the runs' curves, and the problems with different pass rates."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def names_of(runs: Sequence[OpenedRun]) -> list[str]:
 
 
 def curves_together(runs: Sequence[OpenedRun], over: str = "step") -> list[Figure]:
-    """Plot each curve that several runs have, with one line per run; for pass@k, only the smallest and the largest."""
+    """Plot each curve that several runs have, with one line per run; of pass@k, only the minimum and the maximum k."""
     found: dict[str, Figure] = {}
     for name, run in zip(names_of(runs), runs, strict=True):
         for figure in curves(run, over):
@@ -44,7 +44,7 @@ def curves_together(runs: Sequence[OpenedRun], over: str = "step") -> list[Figur
             for series in figure.series if len(figure.series) == 1 else (figure.series[0], figure.series[-1]):
                 whole = len(figure.series) == 1
                 id, title = (figure.id, figure.title) if whole else (f"{figure.id}-{series.name}", series.name)
-                if all(math.isnan(y) for y in series.y):  # a dump without this metric
+                if all(math.isnan(y) for y in series.y):  # rollout files without this metric
                     continue
                 of = found.setdefault(id, replace(figure, id=id, title=title, series=[]))
                 of.series.append(replace(series, name=name))
@@ -52,10 +52,11 @@ def curves_together(runs: Sequence[OpenedRun], over: str = "step") -> list[Figur
 
 
 def problems_apart(runs: Sequence[OpenedRun]) -> tuple[list[tuple[str, str, list[Row | None]]], int]:
-    """Return the held-out problems whose pass rates differ most between the runs' last evaluations, and their number.
+    """Return the held-out problems whose pass rates differ most between the runs' last evaluations, and a count.
 
     Each problem has its id, its level, and each run's counts (None if the run was not evaluated on the problem).
-    Problems with equal pass rates are excluded. At most ``SHOWN`` problems are returned, but all are counted.
+    Problems with equal pass rates are excluded. At most ``SHOWN`` problems are returned, but all problems with
+    different pass rates are counted.
     """
     rates = [{row["problem_id"]: row for row in run.rows(_RATES)} for run in runs]
     every = {problem: [of.get(problem) for of in rates] for problem in {key for of in rates for key in of}}

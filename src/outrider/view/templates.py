@@ -1,4 +1,4 @@
-"""Templates and static files, all from installed packages, so that no page loads anything from another address."""
+"""Templates and static files, all from installed packages, so that no page loads a file from another address."""
 
 from __future__ import annotations
 

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import duckdb
 
-AT_A_TIME = 32  # files per query
+AT_A_TIME = 32  # number of files per query
 PATIENCE = 0.3  # maximum seconds that a page waits before it shows the results so far
 
 
 class Searched(NamedTuple):
-    """The progress of a search: number of searched files, and of all files."""
+    """The progress of a search: the number of searched files, and the number of all files."""
 
     done: int
     files: int
@@ -25,7 +25,7 @@ class Searched(NamedTuple):
 
 
 class TextSearch:
-    """A search that continues until all files are read or it is cancelled.
+    """A search that continues until all files are read or the search is cancelled.
 
     Args:
         table: name of an existing table with file and row, to which matches are added.

@@ -19,9 +19,9 @@ class ShownToken(NamedTuple):
 
     Attributes:
         text: text that the token adds; "" if the token ends inside a character.
-        sampled: whether the policy sampled the token (False: an environment wrote it).
+        sampled: whether the policy sampled the token (False: an environment wrote the token).
         logprob, entropy: values recorded at sampling, in nats; None if unknown.
-        advantage: advantage of the token; None if none was assigned or an environment wrote the token.
+        advantage: advantage of the token; None if no advantage was assigned, or if an environment wrote the token.
         analysed: result of `outrider analyse tokens`; None if the rollout was not analysed.
         trained: values at the rollout's last update; None without an update or if an environment wrote the token.
     """
@@ -40,9 +40,10 @@ class AnalysedToken(NamedTuple):
     """A token under the policy of an analysis.
 
     Attributes:
-        alternative, logprob: text and log-probability of the most likely other token.
-        ratio: the token's probability under the analysed policy, divided by its probability when it was sampled; None
-            if the analysis used another temperature.
+        alternative: text of the most likely other token.
+        logprob: log-probability of the alternative.
+        ratio: the token's probability under the analysed policy, divided by its probability at sampling; None if the
+            analysis used another temperature.
     """
 
     alternative: str
@@ -64,7 +65,7 @@ def analysed_tokens(
 ) -> dict[int, AnalysedToken]:
     """Return the results of ``outrider analyse tokens`` by index of own token (the analysis also counts the prefix).
 
-    Empty if other tokens were analysed, for example if a resumed run has repeated the step.
+    The result is empty if other tokens were analysed, for example because a resumed run has repeated the step.
     """
     parts = run.path / "analysis" / "tokens" / "parts"
     files = sorted(str(file) for file in parts.glob("*.parquet"))
@@ -95,7 +96,7 @@ def tokens_of(
     analysed: Mapping[int, AnalysedToken],
     clip: ClipBounds | None = None,
 ) -> list[ShownToken]:
-    """Return the own tokens of a rollout; ``advantage`` is their mean advantage, ``clip`` the recipe's clip bounds."""
+    """Return a rollout's own tokens; ``advantage`` is its mean advantage, ``clip`` the recipe's clip bounds."""
     ids = record["token_ids"]
     nothing: list[Any] = [None] * len(ids)
     sampled = record["trainable"] or [True] * len(ids)
@@ -120,9 +121,9 @@ def tokens_of(
 
 
 def texts_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """Return the text that each token adds; a character of several tokens belongs to the last of them.
+    """Return the text that each token adds; a character of several tokens belongs to the last of these tokens.
 
-    Invalid bytes, such as a random policy samples, become U+FFFD.
+    Invalid bytes, such as those sampled by a random policy, become U+FFFD.
     """
     stream, texts = DecodeStream(skip_special_tokens=False), list[str | None]()
     for id in ids:

@@ -11,7 +11,7 @@ class TrainedToken(NamedTuple):
     """A token in the forward pass of its rollout's last update.
 
     Attributes:
-        ratio: the token's probability at that update, divided by its probability when it was sampled.
+        ratio: the token's probability at this update, divided by its probability at sampling.
         clipped: whether the recipe's clip removed the token's gradient; None if :func:`clip_of` returns None.
     """
 
@@ -20,7 +20,7 @@ class TrainedToken(NamedTuple):
 
 
 class ClipBounds(NamedTuple):
-    """The bounds of PPO's clip, and whether they apply to each token's ratio or to the response's."""
+    """The bounds of PPO's clip, and whether they apply to each token's ratio or to the response's ratio."""
 
     low: float
     high: float
@@ -37,9 +37,9 @@ class ClipBounds(NamedTuple):
 def clip_of(config: Mapping[str, Any]) -> ClipBounds | None:
     """Return the clip bounds of a run's configuration; None for another surrogate or a configuration from before 0.2.
 
-    None also if training clips another ratio than the recorded one. With a correction, the ratio's denominator is the
-    learner's own probability instead of the sampler's. With the prefix policy ``repeat``, a response's ratio covers its
-    whole path.
+    The result is also None if training clips another ratio than the recorded ratio. With an off-policy correction, the
+    clipped ratio's denominator is the learner's probability, not the sampler's. With the prefix policy ``repeat``, a
+    response's ratio covers its prefix and its own tokens.
     """
     objective = config.get("objective")
     if not isinstance(objective, Mapping) or objective.get("correction") is not None:
@@ -62,7 +62,7 @@ def trained_tokens(
 ) -> list[TrainedToken | None]:
     """Return the training values of each own token; None for observed tokens, and for all tokens without an update.
 
-    If the clip applies to the response, its ratio is the geometric mean over the rollout's own tokens.
+    If the clip applies to the response, the response's ratio is the geometric mean over the rollout's own tokens.
     """
     if log_ratios is None:
         return [None] * len(sampled)

@@ -1,4 +1,4 @@
-"""The tree of a group with branches, as lines to draw: one per rollout, starting where it branches from its parent."""
+"""The tree of a group with branches, with one line per rollout, which starts where the rollout leaves its parent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from outrider.view.opened_run import Row
 
 ROW = 22  # pixels between two lines
-MOST = 200  # maximum rollouts of a tree that is drawn
+MOST = 200  # maximum number of rollouts in a tree that is drawn
 _LEFT, _RIGHT = 1.0, 64.0  # percent of the width; the labels are to the right
 
 
@@ -19,7 +19,7 @@ class DrawnLine(NamedTuple):
         row: the rollout.
         begin, end: horizontal bounds in percent of the width.
         y: vertical position in pixels from the top.
-        parent_y: vertical position of the parent's line; None for a root.
+        parent_y: vertical position of the parent's line; None for a rollout that starts at the prompt.
     """
 
     row: Row
@@ -30,13 +30,15 @@ class DrawnLine(NamedTuple):
 
 
 class DrawnPivot(NamedTuple):
-    """A position at which branches leave a rollout.
+    """A pivot: a position at which branches leave a rollout.
 
     Attributes:
-        x, y: position in percent of the width and in pixels from the top.
+        x: horizontal position in percent of the width.
+        y: vertical position in pixels from the top.
         at: number of response tokens before the pivot.
-        correct, verified: counts over the rollouts that pass through the pivot: the parent, and all rollouts that
-            branch from it at the pivot or later. Their ratio estimates the value at the pivot.
+        correct, verified: numbers of correct and of verified rollouts among the rollouts that pass through the pivot:
+            the parent, and all rollouts that branch from the parent at the pivot or later. ``correct / verified``
+            estimates the value at the pivot.
     """
 
     x: float
@@ -47,7 +49,7 @@ class DrawnPivot(NamedTuple):
 
 
 class DrawnTree(NamedTuple):
-    """The lines in the order of the group, the pivots, and the height in pixels."""
+    """The lines in the order of the group, the pivots (branch points), and the height of the drawing in pixels."""
 
     lines: list[DrawnLine]
     pivots: list[DrawnPivot]
@@ -55,14 +57,14 @@ class DrawnTree(NamedTuple):
 
 
 def drawn(rows: Sequence[Row]) -> DrawnTree | None:
-    """Lay out the tree of a group whose rows are sorted with each rollout after its parent.
+    """Lay out the tree of a group, in whose ``rows`` each rollout comes after its parent.
 
-    None without branches, without known lengths, or with more than :data:`MOST` rollouts.
+    The result is None without branches, without known lengths, or with more than :data:`MOST` rollouts.
     """
     places = {_id(row): at for at, row in reversed(list(enumerate(rows)))}
     children: dict[str, list[Row]] = {}
     for at, row in enumerate(rows):
-        if places.get(row["parent"], at) < at:  # rollouts in a cycle (damaged dump) count as roots
+        if places.get(row["parent"], at) < at:  # rollouts in a cycle (damaged files) count as roots
             children.setdefault(row["parent"], []).append(row)
     if not children or len(rows) > MOST or any(row["tokens"] is None for row in rows):
         return None

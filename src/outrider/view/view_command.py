@@ -30,11 +30,11 @@ def view_command(
     """Serve the viewer until Ctrl-C, and return 0. No files are written.
 
     Args:
-        paths: runs and dumps; a bench stands for all runs of its recipes.
+        paths: run folders, other frameworks' rollout files, or bench folders (all runs of a bench are served).
         locate: function that finds a model's tokenizer by the model's name.
         port: port to listen on; 0: any free port.
-        host: address to listen on. Any address but localhost requires a token, which is printed.
-        columns: mapping between a dump's fields and columns, see :func:`outrider.importers.read`.
+        host: address to listen on. Any address except localhost requires a token, which is printed.
+        columns: for other frameworks' files, the record field for each column; see :func:`outrider.importers.read`.
         say: function that prints messages.
 
     Raises:
@@ -54,10 +54,10 @@ def view_command(
 def opened(
     paths: Sequence[Path], columns: Mapping[str, str] | None = None, say: Callable[[str], object] = print
 ) -> list[OpenedRun]:
-    """Open runs and dumps, and all runs of a bench; report with ``say`` what could not be read.
+    """Open runs, all runs of benches, and other frameworks' files; print with ``say`` which parts cannot be read.
 
     Raises:
-        UserError: a run or dump cannot be read at all.
+        UserError: no part of a run or file can be read.
     """
     runs = []
     for given in paths:

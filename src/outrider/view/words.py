@@ -1,4 +1,4 @@
-"""Definitions of terms, shown below the tables that use them."""
+"""Definitions of terms, which are shown below the tables that use the terms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Diversity of answers and texts: the same problems and equal sample counts for all runs."""
+"""Diversity of answers and texts, on the same problems and with equal sample counts for all runs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from outrider.report.content import CellValue, Figure, Section, TableBlock
 from outrider.report.sections.frontier import Curve, defined, interval_series, known_interval
 from outrider.report.sections.seen import in_percent
 
-_PROBLEMS, _SAMPLES = 100, 16  # maximum problems, and samples of each, whose texts are compared
-_ORDER = 4  # words per phrase
+_PROBLEMS, _SAMPLES = 100, 16  # maximum number of problems, and of samples per problem, whose texts are compared
+_ORDER = 4  # number of words per phrase
 
 _TEXT = (
     "Expected number of distinct answers among k samples of a problem. Correct and incorrect answers both count, so "
@@ -30,8 +30,8 @@ _TEXT = (
 def section(compared: Sequence[ComparedRun]) -> Section | None:
     """Return distinct answers over k, and a table of answers and texts, on the problems that all runs answered.
 
-    None with fewer than two runs that have rollouts on disk, fewer than two samples per problem, no common problem, or
-    neither answers nor texts.
+    The result is None if fewer than two runs have rollouts on disk, if there are fewer than two samples per problem, if
+    the runs have no common problem, or if there are neither answers nor texts.
     """
     there = at_hand(compared)
     k = common_samples(there) if len(there) > 1 else 0
@@ -81,7 +81,7 @@ def _row(one: ComparedRun, k: int, curve: Curve, chosen: Sequence[str]) -> list[
 
 
 def _less_one(interval: Interval) -> Interval:
-    """Return P(differ), given the expected number of distinct answers among two samples, 1 + P(differ)."""
+    """Return the probability that two answers differ, from the expected number of distinct answers minus 1."""
     value, low, high, problems = interval
     return Interval(value - 1, low - 1, high - 1, problems)
 

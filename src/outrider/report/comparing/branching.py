@@ -23,7 +23,7 @@ _TEXT = (
 def section(runs: Sequence[RunData]) -> Section | None:
     """Return the branching factors of all runs with a finished analysis of tokens; None if no run has one.
 
-    The probability mass is 0.95 if all these runs have it, otherwise their largest common mass.
+    The probability mass is 0.95 if all these runs were analysed with 0.95, otherwise the runs' largest common mass.
     """
     read = {run.name: read_analysis(run, "tokens", ()) for run in runs}
     whole = {name: result[0] for name, result in read.items() if result and result[0] and not result[1]}
@@ -44,7 +44,7 @@ def section(runs: Sequence[RunData]) -> Section | None:
 
 
 def _mass(column: str) -> float:
-    """The probability mass that a column's name states, in percent.
+    """Return the probability mass, in percent, from a column's name.
 
     >>> _mass("branching_95"), _mass("branching_99_9")
     (95.0, 99.9)

@@ -1,4 +1,4 @@
-"""Problems that decide between two runs: counts, differences by test set and level, and a list of problems."""
+"""Problems that decide which of two runs is better: counts, differences by test set and level, and a list."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from outrider.report.content import CellValue, RolloutsOf, Section, TableBlock, 
 from outrider.report.sections.frontier import known_interval
 from outrider.report.sections.seen import cell, in_percent
 
-_SHOWN = 20  # maximum problems in a table
+_SHOWN = 20  # maximum number of problems in a table
 _TEXT = (
     "A run wins a problem if its pass rate is higher than that of the first run, `{first}`, and loses the problem if "
     "its pass rate is lower. A problem is clearly won or lost if the two pass rates by Fisher's exact test, at a "
@@ -32,8 +32,8 @@ _PARTS_NOTE = (
 
 
 def section(compared: Sequence[ComparedRun], found: Sequence[PairedRuns]) -> Section | None:
-    """Return the decision on each run against the first, its parts, and the problems with the largest differences; None
-    if no runs could be paired."""
+    """Return tables that compare each run with the first run: the problems won and lost, the differences by part, and
+    the problems with the largest differences. None if no runs could be paired."""
     if not found:
         return None
     runs = {one.name: one for one in compared}
@@ -43,7 +43,8 @@ def section(compared: Sequence[ComparedRun], found: Sequence[PairedRuns]) -> Sec
 
 
 def decision_table(found: Sequence[PairedRuns]) -> TableBlock:
-    """Return a row per run: problems won, lost, tied and decisive, and the data needed to detect the difference."""
+    """Return a table with a row per run: numbers of problems won, lost, tied and decisive, and the number of problems
+    needed to detect the difference."""
     names = ["difference", "won", "lost", "tied", "clearly won", "clearly lost", "decisive"]
     needed = ["needed problems", "needed samples"]
     rows: list[list[CellValue]] = []
@@ -63,12 +64,12 @@ def decision_table(found: Sequence[PairedRuns]) -> TableBlock:
 
 
 def joined_leading(found: Sequence[PairedRuns]) -> str:
-    """Return the names of the metrics that the decisions are based on, joined by "and"."""
+    """Return the names of the metrics on which the decisions are based, joined by "and"."""
     return " and ".join(dict.fromkeys(one.leading for one in found))
 
 
 def parts_table(found: PairedRuns, id: str = "parts") -> TableBlock:
-    """Return a row per test set and level: the differences and their adjusted p-values."""
+    """Return a table with a row per test set and level: the differences and their adjusted p-values."""
     whats = list(found.overall)
     by_part: dict[tuple[str, str], dict[str, list[CellValue]]] = {}
     problems: dict[tuple[str, str], int] = {}
@@ -123,7 +124,7 @@ def problems_table(found: PairedRuns, runs: Mapping[str, ComparedRun]) -> TableB
 
 
 def _place(problem: str, one: ComparedRun | None, sampled: bool) -> CellValue:
-    """Return a link to the first run's rollouts of a problem; only the problem's id if ``one`` is None."""
+    """Return a link to a run's rollouts of a problem; only the problem's id if ``one`` is None."""
     if one is None:
         return problem
     return RolloutsOf(problem, "", one.split if sampled else "greedy", one.step or 0, one.name)

@@ -1,4 +1,4 @@
-"""Differences from the first run, paired by problem."""
+"""The section on each run's differences from the first run, paired by problem."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _UNITS = "Percentage points (entropy: nats), with 95 % intervals in brackets."
 
 
 def section(first: ComparedRun, found: Sequence[PairedRuns], told: Sequence[str]) -> Section:
-    """Return paired differences from the first run: a paragraph per run, then figures and tables.
+    """Return a section with the paired differences from the first run: a paragraph per run, then figures and tables.
 
-    If no runs can be paired, the section has only text, which gives the reason.
+    If no runs can be paired, the section has only a text with the reason.
     """
     results = {one.other: one.comparison for one in found}
     text = "\n\n".join([_TEXT.format(first=first.name), *told] if results else told)

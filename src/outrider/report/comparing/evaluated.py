@@ -1,4 +1,4 @@
-"""Evaluations of a dump, computed from plain rollouts as per-problem counts like those of an Outrider run."""
+"""Evaluations of another framework's rollouts, as counts per problem like the counts of an Outrider run."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _CUT = tuple(stop for stop in StopReason if stop.truncates)
 
 
 def verified_split(run: RunData) -> str:
-    """Return the split that measures the policy: ``evaluate``, or ``train`` for a dump that has only training rollouts
-    of a single step."""
+    """Return the split that measures the policy: ``evaluate``, or ``train`` if there are only training rollouts of a
+    single step."""
     columns = run.query("SELECT split, count(DISTINCT step) AS steps FROM rollouts GROUP BY split")
     steps = dict(zip(columns["split"].tolist(), columns["steps"].tolist(), strict=True))
     alone = set(steps) == {"train"} and steps["train"] == 1 and not run.config and not run.metrics
@@ -28,7 +28,7 @@ def verified_split(run: RunData) -> str:
 
 
 def evaluations_of(run: RunData) -> Mapping[int, Evaluation]:
-    """Return evaluations by step: those that the run recorded, or, for a dump, counts over its rollouts."""
+    """Return evaluations by step: the run's recorded evaluations or, without any, counts over the rollouts."""
     if run.evaluations:
         return run.evaluations
     split = verified_split(run)

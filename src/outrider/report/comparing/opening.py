@@ -15,14 +15,14 @@ from outrider.report.opening import reward
 from outrider.report.sections.frontier import defined, known_interval
 from outrider.report.sections.seen import in_percent
 
-MOST_PARTS = 12  # maximum rows of test sets and levels on the first screen
+MOST_PARTS = 12  # maximum number of rows (test sets and levels) on the first screen
 
 
 def opening(compared: Sequence[ComparedRun], found: Sequence[PairedRuns], told: Sequence[str]) -> Section:
     """Return sentences on the differences from the first run, with tables and a figure of each run's reward.
 
-    The tables show pass@k by run, the number of deciding problems and, if only two runs with few test sets and levels
-    are compared, the differences by test set and level.
+    The tables show pass@k by run and the number of deciding problems. If only two runs with few test sets and levels
+    are compared, a table also shows the differences by test set and level.
 
     Degenerate cases: there is no table without evaluations, and no figure without training with known token counts.
     """

@@ -1,4 +1,4 @@
-"""One figure for all runs: a series from each run's report, over generated tokens instead of steps."""
+"""Plots the same series of every run's report in one figure, over generated tokens instead of steps."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def overlay(
 ) -> list[Figure]:
     """Plot the series ``name`` of each run's ``figures``, one line per run; no figure if no run has this series.
 
-    A series named ``estimated <name>`` is included and marked. Runs without token counts are excluded. ``percent``: see
-    :class:`Figure`.
+    A series named ``estimated <name>`` is included and marked. Runs without token counts are excluded. See
+    :class:`Figure` for ``percent``.
     """
     lines = []
     for one in compared:
@@ -38,7 +38,7 @@ def overlay(
 
 
 def over_tokens(one: ComparedRun, name: str, series: Series) -> Series:
-    """Return the series under a new name, with tokens generated up to each step on the x axis."""
+    """Return the series under a new name, with the tokens generated up to each step on the x axis."""
     at = [one.tokens_at(step) for step in series.x]
     kept = [i for i, tokens in enumerate(at) if not math.isnan(tokens)]
     chosen = {

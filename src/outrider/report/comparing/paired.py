@@ -1,4 +1,4 @@
-"""Compare two evaluations problem by problem: overall differences, differences by part, number of deciding problems."""
+"""Compare two evaluations problem by problem: differences overall and by part, and number of deciding problems."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GREEDY = "greedy decoding"
 
 
 class PartDifference(NamedTuple):
-    """A paired difference on a part of the problems.
+    """A paired difference on a part of the problems (a test set or a level).
 
     Attributes:
         kind: "test set" or "level".
@@ -44,10 +44,10 @@ class PairedRuns:
 
     Attributes:
         first, other: names of the runs.
-        overall: differences on all common problems by metric: pass@1 and pass@k of the largest common k; only greedy
-            decoding if nothing was sampled.
-        decision: decision on pass@1, or on greedy decoding if nothing was sampled.
-        pairs: tallies of each problem, first run before the other.
+        overall: differences on all common problems by metric: pass@1 and pass@k of the largest common k, or only greedy
+            decoding if no response was sampled.
+        decision: which problems decide the difference in pass@1, or in greedy decoding if no response was sampled.
+        pairs: for each problem, the counts of the first run and of the other run.
     """
 
     first: str
@@ -64,7 +64,7 @@ class PairedRuns:
 
     @property
     def leading(self) -> str:
-        """The metric that the decision is based on."""
+        """The metric on which ``decision`` is based."""
         return "pass@1" if self.sampled else GREEDY
 
 
@@ -92,7 +92,7 @@ def pair(first: str, before: Evaluation, other: str, after: Evaluation) -> Paire
 
 
 def paired_runs(first: ComparedRun, other: ComparedRun) -> PairedRuns | str:
-    """Pair the last evaluations of two runs, or return a sentence that says why they cannot be paired."""
+    """Pair the last evaluations of two runs, or return a sentence with the reason why they cannot be paired."""
     for unknown in (first, other):
         if unknown.evaluation is None:
             return f"`{unknown.name}` has no evaluation, so the pair `{other.name}` and `{first.name}` is not compared."
@@ -105,7 +105,7 @@ def paired_runs(first: ComparedRun, other: ComparedRun) -> PairedRuns | str:
 
 
 def _as_sample(tally: Tally) -> Tally:
-    """Return a tally that counts the greedy response as the only sample."""
+    """Return a problem's counts in which the greedy response counts as the only sample."""
     known = not math.isnan(tally.greedy)
     return replace(tally, samples=1, scorable=int(known), successes=int(known and tally.greedy))
 
@@ -120,7 +120,7 @@ def _quantities(change: Change) -> Iterator[tuple[str, Interval]]:
 
 
 def _parts(comparison: Comparison, pairs: Sequence[tuple[Tally, Tally]]) -> list[PartDifference]:
-    """Return differences by test set and by level, each only if there are at least two."""
+    """Return the differences by test set if there are at least two test sets, and by level if there are two levels."""
     before = [b for b, _ in pairs]
     found: list[PartDifference] = []
     for kind, changes, members in (

@@ -1,4 +1,4 @@
-"""Rollouts of the compared evaluations: the same problems and equal sample counts."""
+"""Rollouts of the compared evaluations, on the same problems and with equal sample counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from outrider.report.comparing.cut_runs import ComparedRun
 from outrider.report.data import Columns
 
-# A timeout, an error or a missing verdict says nothing about a response.
+# A timeout, an error or a missing verdict gives no information about a response.
 _SAMPLES = """
 SELECT problem_id, level, member, answer, text, outcome = 'correct' AS success, row_number() OVER mine - 1 AS place
 FROM rollouts WHERE split = ? AND step = ? AND outcome IN ('correct', 'incorrect', 'unparseable')
@@ -23,13 +23,13 @@ def at_hand(compared: Sequence[ComparedRun]) -> list[ComparedRun]:
 
 
 def common_samples(compared: Sequence[ComparedRun]) -> int:
-    """Return the sample count that every run has on at least nine tenths of its problems."""
+    """Return the number of samples per problem that every run has for at least nine tenths of its problems."""
     # not the minimum: a few problems may have fewer verified samples because a verifier hung
     return min(int(np.quantile(_sizes(one), 0.1, method="lower")) for one in compared)
 
 
 def query_samples(one: ComparedRun, sql: str, values: Sequence[object] = ()) -> Columns:
-    """Query ``samples``, whose columns are problem_id, level, member, answer, text, success and place.
+    """Query the relation ``samples``, whose columns are problem_id, level, member, answer, text, success and place.
 
     ``place`` numbers a problem's verified responses from 0, so that ``place < k`` selects the first k.
     """

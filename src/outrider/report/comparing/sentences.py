@@ -10,7 +10,7 @@ from outrider.report.digits import percent, points
 
 
 def joined(words: list[str]) -> str:
-    """Join words to a list within a sentence.
+    """Join words to an enumeration for use in a sentence.
 
     >>> joined(["a", "b", "c"]), joined(["a"])
     ('a, b and c', 'a')
@@ -25,9 +25,9 @@ def sentences(found: PairedRuns) -> str:
 
 
 def better(found: PairedRuns) -> str:
-    """Return the sentence on all problems.
+    """Return the sentence on the differences over all problems.
 
-    Metrics whose interval excludes 0 come first.
+    Metrics whose interval excludes 0 are named first.
     """
     if not found.overall:
         return f"`{found.other}` and `{found.first}` have no metric in common, so they are not compared."
@@ -70,7 +70,7 @@ def by_part(found: PairedRuns) -> str:
 
 
 def _before_adjusting(found: PairedRuns) -> str:
-    """Return a clause on how many intervals exclude 0 although no adjusted p-value is below 0.05."""
+    """Return a clause with the number of intervals that exclude 0, although no adjusted p-value is below 0.05."""
     alone = sum(part.change.excludes_zero for part in found.parts)
     if not alone:
         return ""
@@ -88,7 +88,7 @@ def _at(what: str) -> str:
 
 
 def _counts(found: PairedRuns) -> str:
-    """Return sentences on problems won, lost and tied, on individually significant and on unpaired problems."""
+    """Return sentences on the numbers of problems that were won, lost, tied, individually significant, and unpaired."""
     decision = found.decision
     known = decision.won + decision.lost + decision.tied
     if not known:
@@ -136,7 +136,7 @@ def decided(found: PairedRuns) -> str:
 
 
 def _others(found: PairedRuns) -> str:
-    """Return sentences on greedy decoding, majority and entropy: which differ significantly and which do not."""
+    """Return sentences on which of greedy decoding, majority and entropy differ significantly, and which do not."""
     change = found.comparison.overall
     known = [("greedy", change.greedy)] if found.sampled else []
     known += [("majority", change.majority), ("entropy", change.entropy)]
@@ -155,7 +155,7 @@ def _unit(what: str, change: Interval) -> str:
 
 
 def _size(change: Interval) -> str:
-    """Return a difference in words: "3.1 points more"."""
+    """Return a difference in words, such as "3.1 points more"."""
     return f"{percent(abs(change.value)).removesuffix(' %')} points {'more' if change.value > 0 else 'fewer'}"
 
 

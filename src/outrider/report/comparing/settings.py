@@ -1,4 +1,4 @@
-"""How the runs are compared: the common number of tokens, and the configuration keys that differ."""
+"""The section on how the runs are compared: the common number of tokens, and the configuration keys that differ."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _TEXT = (
     "counted."
 )
 _UNTRAINED = "None of these runs has training with known token counts, so the runs are compared in full."
-_TOLD = ("name", "model", "seed")  # shown in the table of runs
+_TOLD = ("name", "model", "seed")  # keys that the table of runs shows
 _LABELS = ("paper", "summary", "from_setting", "from_profile")
 
 
 def section(compared: Sequence[ComparedRun], budget: float) -> Section:
-    """Return how the runs are compared, which runs could not be cut at equal tokens, and the settings that differ."""
+    """Return a section on how the runs are compared, with runs that could not be cut, and settings that differ."""
     sentences = [_UNTRAINED if math.isnan(budget) else _TEXT.format(budget=budget)]
     sentences += [sentence for one in compared if (sentence := _unequal(one, budget))]
     table = _settings(compared)
@@ -52,7 +52,7 @@ def _facts(one: ComparedRun) -> dict[str, CellValue]:
 
 
 def _unequal(one: ComparedRun, budget: float) -> str:
-    """Return a sentence if a run's numbers are not taken at the common number of tokens; otherwise ""."""
+    """Return a sentence if a run was not cut at the common number of tokens; otherwise ""."""
     if math.isnan(budget):
         return ""
     if not len(one.tokens_S):
@@ -75,8 +75,8 @@ def _settings(compared: Sequence[ComparedRun]) -> TableBlock | None:
 
 
 def differing_settings(configs: Mapping[str, Mapping[str, Any]]) -> TableBlock | None:
-    """Return the settings that differ between runs, for the top-level keys that all known configurations have; None if
-    no setting differs."""
+    """Return a table of the settings that differ between runs, for the top-level keys that all known configurations
+    have; None if no setting differs."""
     configs = {name: config for name, config in configs.items() if config}
     if len(configs) < 2:
         return None
@@ -89,7 +89,7 @@ def differing_settings(configs: Mapping[str, Mapping[str, Any]]) -> TableBlock |
 
 
 def _differing(path: str, values: Sequence[Any]) -> list[list[CellValue]]:
-    """Return a row for each of the deepest keys under ``path`` whose values differ.
+    """Return a row for each key under ``path`` whose values differ; nested keys get separate rows.
 
     >>> _differing("learn", [{"lr": 1, "clip": {"low": 2}}, {"lr": 1, "clip": {"low": 3}}])
     [['learn.clip.low', '2', '3']]

@@ -1,4 +1,4 @@
-"""Training curves: tokens and successes, kinds of groups, entropy."""
+"""Training curves of all runs: tokens and successes, kinds of groups, entropy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Problems that k samples do not solve: their number per run, their overlap between runs, and the effect of chance."""
+"""Problems that k samples do not solve: the number per run, the overlap between runs, and the effect of chance."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _COUNTS = (
 class Sets:
     """The unsolved problems of one run.
 
-    ``luck``: probability that k more samples solve an unsolved problem. ``levels``: level of every problem by id.
+    ``luck`` is the probability that k more samples solve an unsolved problem. ``levels`` has every problem's level by
+    problem id.
     """
 
     parts: Unsolved
@@ -41,7 +42,7 @@ class Sets:
 def section(compared: Sequence[ComparedRun]) -> Section | None:
     """Return the number, overlap and list of unsolved problems, with a set diagram for two to four runs.
 
-    None with fewer than two runs that have evaluation rollouts on disk, or without a common problem.
+    The result is None if fewer than two runs have evaluation rollouts on disk, or if the runs have no common problem.
     """
     there = at_hand(compared)
     if len(there) < 2:
@@ -97,7 +98,10 @@ def _sizes(sets: Mapping[str, Sets], decided: frozenset[str]) -> TableBlock:
 
 
 def _picture(overlaps: Overlap, k: int) -> Figure:
-    """Return one series per run over all regions: the region's size if the run fails on the region, otherwise NaN."""
+    """Return a set diagram with one series per run over all regions of the diagram.
+
+    A value is the region's number of problems if the run fails on these problems, otherwise NaN.
+    """
     names = [" and ".join(region) for region in overlaps.regions]
     series = [
         Series(model, names, [float(size) if model in region else np.nan for region, size in overlaps.sizes.items()])
@@ -118,7 +122,7 @@ def _regions(overlaps: Overlap) -> TableBlock:
 
 
 def _members(sets: Mapping[str, Sets], decided: frozenset[str], runs: Mapping[str, ComparedRun]) -> TableBlock:
-    """Return all problems that at least one run does not solve, sorted by the number of such runs (most first)."""
+    """Return all problems that at least one run does not solve; problems that most runs do not solve come first."""
     levels = {problem: level for s in sets.values() for problem, level in s.levels.items()}
     failing = {p: [name for name, s in sets.items() if p in s.parts.unsolved] for p in decided}
     order = sorted((p for p in decided if failing[p]), key=lambda p: (-len(failing[p]), failing[p], p))

@@ -1,4 +1,4 @@
-"""Named findings about a run, one file each, with numbers, threshold and advice."""
+"""Findings: problems in a run, such as entropy collapse, with numbers, threshold and advice. Each has its own file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from outrider.report.findings.base import Lacking
 
 
 class Check(Protocol):
-    """Interface of each finding's module: ``NEEDS`` states the required data; ``find`` raises :class:`Lacking`."""
+    """Interface of a check's module: ``NEEDS`` names the required data; ``find`` raises :class:`Lacking` without it."""
 
     NEEDS: str
 
@@ -57,7 +57,7 @@ class Examined(NamedTuple):
 
 
 def examine(run: RunData) -> Examined:
-    """Run every check in the order of ``CHECKS``; an evaluation without training gets no advice about training."""
+    """Make every check in the order of ``CHECKS``. An evaluation without training gets no advice about training."""
     findings, checked, skipped = [], [], {}
     for name, check in CHECKS.items():
         try:

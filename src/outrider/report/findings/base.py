@@ -1,7 +1,7 @@
-"""Common parts of the findings: missing data, changes over a run, proportions, and their intervals.
+"""Common parts of the findings (checks for problems in a run): missing data, changes over a run, and proportions.
 
-Every rule has two conditions: the effect is significant and large enough to act on. Intervals extend three standard
-errors to each side. With 95 % intervals, some ten checks would give every second healthy run a finding.
+Every check has two conditions: the effect is significant, and the effect is large enough to act on. Intervals extend
+three standard errors to each side. With 95 % intervals, about ten checks would give every second healthy run a finding.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike
 
 from outrider.measure import Interval
 
-Z = 3.0  # standard errors on each side: exceeded by chance once in 370
+Z = 3.0  # number of standard errors on each side, which chance exceeds once in 370 cases
 LEVEL = 2 * NormalDist().cdf(Z) - 1
-MIN_STEPS = 20  # with fewer steps, a tenth of them is less than two, too few for a trend
+MIN_STEPS = 20  # with fewer steps, a tenth of the steps is less than two steps, too few for a trend
 
 
-class Lacking(Exception):  # noqa: N818  not an error: most dumps lack some data
+class Lacking(Exception):  # noqa: N818  not an error: most frameworks' files lack some data
     """Raised if a check cannot be made; the message names the missing data."""
 
 
@@ -28,8 +28,9 @@ class FirstAndLast(NamedTuple):
     """A metric at the beginning and at the end of a run.
 
     Attributes:
-        before, after: means over the first and over the last steps.
-        low, high: interval of the difference.
+        before: mean over the first steps.
+        after: mean over the last steps.
+        low, high: bounds of the interval of the difference.
     """
 
     before: float
@@ -43,15 +44,16 @@ class FirstAndLast(NamedTuple):
 
 
 def change(values_S: ArrayLike, parts: int = 4) -> FirstAndLast:
-    r"""Return the means over the first and the last of ``parts`` parts of the steps, with the difference's interval.
+    r"""Divide the steps into ``parts`` parts; return the means over the first and the last part, and the interval of
+    their difference.
 
     The noise of a step is estimated from differences of neighbouring steps,
-    :math:`\hat\sigma^2 = \frac{1}{2(S-1)} \sum_s (x_{s+1} - x_s)^2`. A trend hardly affects this estimate: each step
-    draws new samples, so the noise is independent, while neighbouring policies are similar. The difference of two
-    means over :math:`m` steps has the standard error :math:`\hat\sigma \sqrt{2/m}`.
+    :math:`\hat\sigma^2 = \frac{1}{2(S-1)} \sum_s (x_{s+1} - x_s)^2`. A trend hardly affects this estimate, because the
+    policies of neighbouring steps are similar. The noise of different steps is independent, because each step draws new
+    samples. The difference of two means over :math:`m` steps has the standard error :math:`\hat\sigma \sqrt{2/m}`.
 
-    Degenerate cases: NaN steps are excluded; with fewer than two steps all four numbers are NaN. If all values are
-    equal, the interval has zero width.
+    Degenerate cases: steps whose value is NaN are excluded. With fewer than two steps, all four numbers are NaN. If all
+    values are equal, the interval has zero width.
 
     Source: von Neumann 1941, "Distribution of the ratio of the mean square successive difference to the variance".
 
@@ -77,7 +79,9 @@ class Level(NamedTuple):
 
 
 def level(values_S: ArrayLike) -> Level:
-    """Return the mean over the last quarter of the steps, with noise and degenerate cases as in :func:`change`.
+    """Return the mean over the last quarter of the steps, with its interval.
+
+    The noise and the degenerate cases are handled as in :func:`change`.
 
     >>> level([5.0, 1.0, 1.0, 1.0]).value
     1.0
@@ -88,7 +92,7 @@ def level(values_S: ArrayLike) -> Level:
 
 
 class Proportion(NamedTuple):
-    """The proportion ``hits / of``, with its interval."""
+    """The proportion of ``hits`` among ``of`` cases, with its interval."""
 
     value: float
     low: float
@@ -105,8 +109,8 @@ def numbers(name: str, result: Proportion | FirstAndLast | Interval) -> dict[str
 def share(hits_C: ArrayLike, of_C: ArrayLike, problems_C: ArrayLike | None = None) -> Proportion:
     r"""Return the pooled proportion with a cluster-robust interval, since rollouts of one problem are correlated.
 
-    ``problems_C``: each row's problem, if a problem can have several rows (for example groups in several steps). The
-    rows of a problem then form one cluster.
+    ``problems_C`` has the problem of each row, if a problem can have several rows (for example groups in several
+    steps). The rows of a problem then form one cluster.
 
     The variance of a ratio of sums over clusters is :math:`v = \frac{C}{C-1} \sum_c (k_c - p n_c)^2 / N^2`. The
     interval is Wilson's with the effective sample size :math:`p(1-p)/v`, which is at most :math:`N`.
@@ -140,7 +144,7 @@ def wilson(p: float, n: float, z: float = Z) -> tuple[float, float]:
 
     .. math:: \frac{p + z^2/2n \pm z \sqrt{p (1 - p)/n + z^2/4n^2}}{1 + z^2/n}
 
-    Unlike in SciPy, ``n`` need not be an integer, since an effective sample size rarely is.
+    Unlike in SciPy, ``n`` need not be an integer, since an effective sample size is rarely an integer.
 
     >>> [round(end, 3) for end in wilson(0.5, 91)], round(wilson(0.0, 9)[1], 3)
     ([0.35, 0.65], 0.5)

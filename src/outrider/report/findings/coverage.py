@@ -18,18 +18,19 @@ NEEDS = (
 )
 
 MIN_PROBLEMS = 30  # percentile intervals over fewer problems are too narrow (measure.bootstrap)
-MIN_K = 4  # pass@2 says little about coverage
-# 5 problems of 100: about the size of the gains that papers report at the same k
+MIN_K = 4  # pass@2 is hardly a measure of coverage
+# 5 problems of 100, which is about the size of the gains that papers report at the same k
 LOSS = 0.05
 
 
 def find(run: RunData) -> Finding | None:
-    """Check the paired differences of pass@1 and pass@k, at the largest available k, between first and last policy.
+    """Check whether pass@1 rises and pass@k (at the largest available k) falls from the first to the last policy.
 
-    The differences come from the first and the last evaluation. Without two evaluations, they come from the first and
-    the last visit of each training problem with several visits (first-stage rollouts only). Visits have two biases:
-    success is higher on trained problems, and a curriculum may choose problems by their outcomes. A run with the stage
-    ``skip`` is therefore not checked by visits.
+    Both changes are paired by problem, and are computed from the first and the last evaluation. Without two
+    evaluations, they are computed from the first and the last visit (step that samples the problem) of each training
+    problem with several visits, from first-stage rollouts only. Visits have two biases: success is higher on trained
+    problems, and a curriculum may choose problems by their outcomes. A run with the stage ``skip`` is therefore not
+    checked by visits.
 
     Raises:
         Lacking: see ``NEEDS``.
@@ -77,13 +78,13 @@ def _evaluations(run: RunData) -> Seen | None:
     pairs = paired(run.evaluations[first], run.evaluations[last])
     if len(pairs) < MIN_PROBLEMS:
         return None
-    # verifier timeouts cost some problems a sample, so take the sample count that nine of ten problems reach
+    # some problems lack a sample because of verifier timeouts, so use the sample count that nine of ten problems reach
     samples = [min(tally.scorable for tally in pair) for pair in pairs]
     ks = powers_of_two(int(np.quantile(samples, 0.1, method="lower")))
     if not ks or ks[-1] < MIN_K:
         return None
     values = {k: (pass_values([b for b, _ in pairs], k), pass_values([a for _, a in pairs], k)) for k in ks}
-    lower = 0  # the smallest k from which on pass@k is lower than before
+    lower = 0  # the smallest k such that pass@k is lower than before for this k and every larger k
     for k in reversed(ks):
         if np.nanmean(values[k][1] - values[k][0]) >= 0:
             break

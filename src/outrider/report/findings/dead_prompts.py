@@ -15,19 +15,19 @@ from outrider.report.kind import is_evaluation
 
 NEEDS = "groups of at least two verified rollouts"
 
-# Obtaining one group with a signal takes 1 / (1 - share) groups: 2.5 at the first threshold, 5 at the second. DAPO
-# draws up to three groups per group that it keeps, which covers the first threshold but not the second.
+# One group with a signal takes 1 / (1 - share) sampled groups: 2.5 at the first threshold, 5 at the second threshold.
+# DAPO samples up to three groups per kept group, which suffices at the first threshold, but not at the second.
 MANY, MOST = 0.6, 0.8
-VISITS = 3  # with 8 rollouts per visit, a pass rate of 12 % gives no success in 1 of 20 cases
-HOPELESS = 0.3  # share of the tokens; below this share, refilling costs more than it saves
+VISITS = 3  # minimum number of steps with the problem; at 8 rollouts per step and a pass rate of 12 %, 1 in 20 all fail
+HOPELESS = 0.3  # share of the tokens; below this share, refilling groups costs more than it saves
 
 
 def find(run: RunData) -> Finding | None:
     """Check the share of groups without a signal in the last quarter of the steps, and the cost of hopeless problems.
 
-    A group has no signal if all its scorable rollouts succeed or all fail, including branches and seeded rollouts;
-    shaped rewards are ignored. A problem is hopeless if it was never solved in at least three visits. After :math:`n`
-    failures, the 95 % upper bound of its pass rate is :math:`1 - 0.05^{1/n}`.
+    A group has no signal if all its rollouts with a verdict succeed, or if all fail. This includes branches and seeded
+    rollouts; shaped rewards are ignored. A problem is hopeless if it was sampled in at least three steps and never
+    solved. After :math:`n` failures, the 95 % upper bound of its pass rate is :math:`1 - 0.05^{1/n}`.
 
     Raises:
         Lacking: see ``NEEDS``.

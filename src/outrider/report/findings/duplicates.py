@@ -1,4 +1,4 @@
-"""Duplicates: responses of one group are identical more often than by chance, or too often in absolute terms."""
+"""Duplicates: responses of one group are equal more often than by chance, or a large share of them is equal."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from outrider.report.findings.view import for_training, main_split
 
 NEEDS = "the texts of groups of two or more responses"
 
-# Reused seeds produce more identical pairs than chance (vllm#11898): over twice the expected number, and 1 pair in 20.
+# Reused seeds produce more identical pairs than chance (vllm#11898). The check fires above twice the expected number of
+# identical pairs, if at least 1 pair in 20 is identical.
 EXCESS, PAIRS = 2.0, 0.05
-# About a group of 8 with three distinct texts: most tokens are generated more than once, whatever the reason. Counted
-# in pairs, since the share of distinct texts falls with the group size.
+# As in a group of 8 with about three distinct texts: most tokens are generated more than once, for whatever reason.
+# The share is of pairs of rollouts, since the share of distinct texts falls with the group size.
 COPIES = 0.25
 
 
@@ -26,11 +27,11 @@ def find(run: RunData) -> Finding | None:
 
     Two independent samples are equal with the probability :math:`\sum_y p(y)^2 = E[p(y)]`. The mean of the responses'
     own probabilities is therefore an unbiased estimate of a group's share of equal pairs. The excess is tested as a
-    mean of paired differences, clustered by problem, over groups in which every member has a log-probability. Without
-    any such group only the share of equal pairs is checked. All numbers are from the last quarter of the steps.
+    mean of paired differences, clustered by problem, over groups in which every rollout has a log-probability. If there
+    is no such group, only the share of equal pairs is checked. All numbers are from the last quarter of the steps.
 
-    Only responses of the same stage with the same prefix (the plain prompt, or one branch point) are compared. Equal
-    texts with different tokens count as equal.
+    Responses are compared only if they are of the same stage and have the same prefix (the plain prompt, or the same
+    branch point). Equal texts with different tokens count as equal.
 
     Raises:
         Lacking: see ``NEEDS``.
@@ -99,11 +100,11 @@ def _excess(equal_G: Floats, pairs_G: Floats, p_G: Floats, problem_G: Floats) ->
 
 
 def _groups(run: RunData) -> Columns:
-    """Return, per set of rollouts with the same prefix, its size, distinct texts, equal pairs and mean probability."""
+    """Return size, distinct texts, equal pairs and mean probability of each set of rollouts with the same prefix."""
     split = main_split(run)
     told = f"SELECT 1 AS told FROM rollouts WHERE split = '{split.name}' AND text <> '' LIMIT 1"
     if not len(run.query(told)["told"]):
-        raise Lacking(NEEDS)  # a dump without texts, rather than with empty responses
+        raise Lacking(NEEDS)  # the rollout files have no texts; the responses are not empty
     # one unknown log-probability makes the group's expectation NULL
     groups = run.query(
         f"""

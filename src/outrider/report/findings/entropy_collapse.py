@@ -15,7 +15,7 @@ from outrider.report.findings.view import by_step, success_by_step
 NEEDS = f"token entropies or log-probabilities, and verdicts, of at least {MIN_STEPS} training steps"
 
 # In the runs of Cui et al. 2025 (arXiv 2505.22617) without intervention, success rises as entropy falls. About three
-# quarters of the gain is reached with 27 % of the entropy left, nearly all of it with 6 %.
+# quarters of the gain is reached when 27 % of the entropy is left, and nearly all of the gain when 6 % is left.
 LOW, SPENT = 0.25, 0.10
 SOLVED = 0.95  # above this success rate, low entropy is intended
 PARTS = 10  # the end of a run is the last tenth of its steps
@@ -24,9 +24,9 @@ PARTS = 10  # the end of a run is the last tenth of its steps
 def find(run: RunData) -> Finding | None:
     """Check the ratio of entropy per token in the last tenth of the steps to entropy in the first step.
 
-    The reference is the first step only, since a collapse may take only a few steps. The entropy is that of first-stage
-    rollouts. If no entropies are recorded, it is estimated by the mean of :math:`-\\log p` over sampled tokens, and the
-    finding says so.
+    The reference is only the first step, since a collapse may take only a few steps. The entropy is computed from
+    first-stage rollouts. If no entropies are recorded, the entropy is estimated by the mean of :math:`-\\log p` over
+    sampled tokens, and the finding states that it is an estimate.
 
     Raises:
         Lacking: see ``NEEDS``.
@@ -82,7 +82,7 @@ def _from_the_first(values_S: Floats) -> FirstAndLast:
 
 
 def _entropies(run: RunData) -> tuple[Floats, str]:
-    """Return the entropy of each step in nats per token, and the name of its source for the sentence."""
+    """Return the entropy of each step in nats per token, and the name of the entropy's source for the sentence."""
     rows = by_step(run)
     metric = run.metrics.get("entropy", np.zeros(0))
     for values, source in (

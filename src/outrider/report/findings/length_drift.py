@@ -1,4 +1,4 @@
-"""Length drift: responses grow or shrink for reasons other than success."""
+"""Length drift: responses become longer or shorter for reasons other than success."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ SOME, MUCH = 1.25, 1.5
 
 
 def find(run: RunData) -> Finding | None:
-    """Check the ratio of mean response length in the last quarter of the steps to that in the first quarter.
+    """Check the ratio of the mean response lengths in the last and in the first quarter of the steps.
 
-    The ratio is computed for all first-stage rollouts and, if there are verdicts, for failures only.
+    The ratio is computed for all first-stage rollouts and, if there are verdicts, also for failures only.
 
     Raises:
         Lacking: see ``NEEDS``.

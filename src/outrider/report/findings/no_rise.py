@@ -1,4 +1,4 @@
-"""No rise: success never rises in training, although many responses still fail."""
+"""No rise: the success rate never rises in training, although many responses still fail."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from outrider.report.findings.view import by_step, success_by_step
 
 NEEDS = f"verdicts of at least {MIN_STEPS} training steps"
 
-RISE, LITTLE = 0.15, 0.05  # rises that must be ruled out (watch, act); 40 steps of 128 rollouts give success to ±0.1
+RISE, LITTLE = 0.15, 0.05  # rises to be ruled out for `watch` and `act`; 40 steps of 128 rollouts: success to ±0.1
 SOLVED = 0.9  # above this success rate there is little room for a rise
 
 
 def find(run: RunData) -> Finding | None:
     """Check that first-stage success rises from the first to the last quarter of the steps.
 
-    The finding fires if the rise is not significant and a rise of 15 points is ruled out by the interval of success or
-    of held-out pass@1. It does not fire if held-out pass@1 rises, since training problems may have become harder. It
-    does not fire if the reward rises either: that is the finding *reward without success*.
+    The finding fires if the rise is not significant, and if the interval of training success or of held-out pass@1
+    rules out a rise of 15 points. The finding does not fire if held-out pass@1 rises, since training problems may have
+    become harder. It also does not fire if the reward rises, since this is the finding *reward without success*.
 
     Raises:
         Lacking: see ``NEEDS``.

@@ -8,23 +8,23 @@ from outrider.report.findings.base import MIN_STEPS, FirstAndLast, Lacking, chan
 from outrider.report.findings.view import SCORABLE, SUCCESS, by_step, main_split
 
 NEEDS = f"rewards and verdicts of at least {MIN_STEPS} training steps, with both successes and failures"
-FEWEST = 20  # minimum number of verified responses, all failed and with different rewards
+FEWEST = 20  # minimum number of verified responses if all fail with different rewards
 
-RISE = 0.1  # share of the reward gap between success and failure; a smaller rise moves the policy little
-FAILURES = 0.5  # share of the positive reward; above it, most of the reward goes to failures
+RISE = 0.1  # share of the reward gap between success and failure; a smaller rise hardly changes the policy
+FAILURES = 0.5  # failures' share of the positive reward; above this share, failures get most of the reward
 
 
 def find(run: RunData) -> Finding | None:
     r"""Check for a rise in reward that success does not explain, and for the share of the reward that failures receive.
 
     A step's mean reward is split into an explained part and a rest. The explained part follows from the step's success
-    rate :math:`s` at the run's mean rewards of successes and failures,
-    :math:`\bar r_- + s\,(\bar r_+ - \bar r_-)`. A rise of the rest is not explained by success. The last quarter of the
-    steps is compared with the first, step by step, so that the noise of success cancels. Only scorable first-stage
-    rollouts count.
+    rate :math:`s` and the run's mean rewards of failures and successes,
+    :math:`\bar r_- + s\,(\bar r_+ - \bar r_-)`. Success does not explain a rise of the rest. The rest is computed per
+    step, so that the noise of success cancels, and its last quarter is compared with its first quarter. Only
+    first-stage rollouts with a verdict count.
 
-    If no response succeeds but rewards differ, the finding fires at once, also for an evaluation. A shaped score that
-    never reaches the threshold of success looks like a task that is too hard.
+    If no response succeeds but rewards differ, the finding fires at once, also for an evaluation. Otherwise, a shaped
+    score that never reaches the threshold of success would look like a task that is too hard.
 
     Raises:
         Lacking: see ``NEEDS``.

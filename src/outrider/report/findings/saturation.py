@@ -13,9 +13,9 @@ from outrider.report.findings.view import success_by_step
 
 NEEDS = f"verdicts of at least {MIN_STEPS} training steps"
 
-FLAT = 0.25  # maximum rise per token after the bend, as a share of the rise per token before it
-CHANCE = 0.01  # significance level: probability that a straight rise with the same noise bends as much
-SPENT = 0.25  # minimum share of the run's tokens after the bend; a shorter one may be a pause, not a plateau
+FLAT = 0.25  # maximum rise per token after the bend, as a share of the rise per token before the bend
+CHANCE = 0.01  # significance level: probability that a straight rise with the same noise bends as much by chance
+SPENT = 0.25  # minimum share of the run's tokens after the bend; a shorter plateau may be only a pause
 
 
 def find(run: RunData) -> Finding | None:
@@ -28,7 +28,7 @@ def find(run: RunData) -> Finding | None:
     rows = success_by_step(run)
     tokens = rows["spent"]
     unit = "tokens"
-    if not (np.diff(tokens) > 0).all():  # a dump without token counts: count steps instead
+    if not (np.diff(tokens) > 0).all():  # rollout files without token counts: count steps instead
         tokens, unit = np.arange(1.0, len(tokens) + 1), "steps"
     total = float(tokens[-1])
     seen = find_bend(tokens / total, rows["success"], plateau=FLAT, significance=CHANCE)

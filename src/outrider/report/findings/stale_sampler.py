@@ -1,4 +1,4 @@
-"""Stale sampler: rollouts are sampled from a different policy than the learner's."""
+"""Stale sampler: rollouts are sampled from another policy than the learner's policy."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from outrider.report.findings.view import splits
 
 NEEDS = f"off-policy metrics of at least {MIN_STEPS} steps in metrics.jsonl, or weight versions of the rollouts"
 
-# At PPO's clip bound the k3 estimate is 1.2 - 1 - log 1.2 = 0.018: if the mean is larger, the average token is beyond
-# the bound.
+# At PPO's clip bound, the k3 estimate of the KL is 1.2 - 1 - log 1.2 = 0.018. If the mean is larger, the average token
+# is beyond the bound.
 KL_OLD = 0.02
 # With the same weights, sampler and learner differ by rounding: 1e-4 to 1e-3 nats are usual. At 1e-2, runs have become
 # unstable (Yao et al. 2025; Liu et al. 2025, "When speed kills stability").
 KL_SAMPLER = 0.01
 ESS = 0.5  # minimum relative effective sample size: below, importance weights waste more than half of the samples
-LAG, LATE = 4, 0.1  # AReaL's guide allows a lag of 4 versions; a tenth of the rollouts beyond it is too many
+LAG, LATE = 4, 0.1  # AReaL's guide allows a lag of 4 versions; at most a tenth of the rollouts may have a larger lag
 
 _GAUGES = (  # metric name, words for the sentence, threshold, whether the threshold is a lower bound
     ("kl_old", "the KL divergence from the sampling policy", KL_OLD, False),
@@ -32,10 +32,10 @@ _SHOWN = ("weight_p99", "weight_max", "weight_clamped", "clip_low", "clip_high",
 
 
 def find(run: RunData) -> Finding | None:
-    """Check the off-policy metrics of the last quarter of the steps, and the age of the weights behind the rollouts.
+    """Check the off-policy metrics of the last quarter of the steps, and the age of the weights that sampled rollouts.
 
-    A rollout's lag is its step minus its weight version, less the run's minimum of this difference, so versions may
-    start at any number. The lag is not checked if there is more than one version per step. A constant lag cannot be
+    A rollout's lag is its step minus its weight version, minus the run's minimum of this difference, so that versions
+    may start at any number. The lag is not checked if there is more than one version per step. A constant lag cannot be
     detected.
 
     Raises:
@@ -95,7 +95,7 @@ def _broken(run: RunData) -> Iterator[str]:
 
 
 def _lag(run: RunData) -> tuple[Proportion, float] | None:
-    """Return the share of late rollouts with a lag beyond ``LAG`` and the maximum lag; None if versions are unknown."""
+    """Return the share of late rollouts with a lag above ``LAG``, and the maximum lag; None if versions are unknown."""
     rows = run.query(
         f"SELECT step, policy_version AS version, count(*) AS n FROM {run.numbers} "
         "WHERE split = 'train' AND policy_version IS NOT NULL GROUP BY step, policy_version ORDER BY step"

@@ -11,15 +11,15 @@ from outrider.report.findings.view import for_training, late_groups, main_split
 
 NEEDS = "stop reasons, or token counts"
 
-# At a truncation rate of 5 %, 66 % of groups of 8 have no truncated rollout; at 20 %, 17 %. At 20 % nearly every
-# baseline therefore includes a failure that the length limit caused.
+# At a truncation rate of 5 %, 66 % of groups of 8 have no truncated rollout; at 20 %, only 17 %. At 20 %, nearly every
+# baseline therefore includes a failure that the length limit has caused.
 SOME, MANY = 0.05, 0.20
 
 
 def find(run: RunData) -> Finding | None:
     """Check the share of responses truncated at the length limit in the last quarter of the steps, and their success.
 
-    The interval is clustered by problem, since rollouts of one problem are correlated. In a dump without stop reasons,
+    The interval is clustered by problem, since rollouts of one problem are correlated. Without recorded stop reasons,
     the length of the longest response counts as the limit.
 
     Raises:

@@ -21,26 +21,28 @@ from outrider.report.findings.view import (
 
 NEEDS = "verdicts"
 
-# Timeouts and errors: at 5 % a third of all groups of 8 lose a member (miles#2800), at 1 % one in thirteen.
+# Shares of timeouts and errors: at 5 %, a third of all groups of 8 lose a rollout (miles#2800); at 1 %, one in
+# thirteen.
 UNVERIFIED, UNVERIFIED_ACT = 0.01, 0.05
-UNPARSEABLE = 0.2  # share of late, ended responses; by then the policy has had time to learn the format
-# The same answer to a problem is either right or wrong; 1 % allows for verdicts that depend on more than the answer.
+UNPARSEABLE = 0.2  # share of ended responses late in the run, when the policy has had time to learn the format
+# The same answer to a problem is either correct or wrong; 1 % allows for verdicts that depend on more than the answer.
 DISAGREE = 0.01
-# The same text should always get the same verdict; 0.1 % allows for dumps that store truncated texts.
+# The same text should always get the same verdict; 0.1 % allows for rollout files that store truncated texts.
 UNSTABLE = 0.001
 EMPTY = 0.01  # share of successes without an answer, if answers are extracted at all
-# Success that rises by 20 points from one step to the next: policies improve over many updates, while a verifier breaks
-# or is exploited from one step on (verl#7603). Four standard errors, since every step of the run is tested.
+# A rise of the success rate by 20 points from one step to the next. Policies improve over many updates, while a
+# verifier breaks or is exploited from one step on (verl#7603). The threshold is four standard errors, since every step
+# is tested.
 JUMP, JUMP_Z, JUMP_WINDOW = 0.2, 4.0, 8
 
 Sign = tuple[str, bool, dict[str, float]]  # clause for the sentence, whether to act at once, numbers
 
 
 def find(run: RunData) -> Finding | None:
-    """Check six independent signs of a faulty verifier; signs without data are skipped.
+    """Check six independent signs of a faulty verifier; a sign is skipped if its data are missing.
 
-    The signs are: unverified responses, ended responses that cannot be parsed, answers with both verdicts, texts with
-    both verdicts, successes without an answer, and a sudden jump of success.
+    The signs are unverified responses, ended responses that cannot be parsed, equal answers with different verdicts,
+    equal texts with different verdicts, successes without an answer, and a sudden jump of the success rate.
 
     Raises:
         Lacking: see ``NEEDS``.
@@ -98,7 +100,7 @@ def _unparseable(run: RunData) -> Sign | None:
 
 
 def _disagreement(run: RunData) -> Sign | None:
-    """Check for repeated answers to a problem that were verified as correct and as incorrect."""
+    """Check for repeated answers to a problem that were verified once as correct and once as incorrect."""
     return _both_ways(
         run,
         f"split = '{main_split(run).name}' AND answer <> '' AND outcome IN ('correct', 'incorrect')",
@@ -142,7 +144,7 @@ def _empty(run: RunData) -> Sign | None:
         f"WHERE split = '{main_split(run).name}' AND {SAMPLED} AND {SUCCESS} GROUP BY problem_id ORDER BY problem_id"
     )
     result = share(rows["silent"], rows["answering"])
-    if not (result.low > EMPTY and result.value < 0.5):  # otherwise this verifier does not extract answers
+    if not (result.low > EMPTY and result.value < 0.5):  # from 0.5 on, the verifier probably extracts no answers
         return None
     text = f"{percent(result.value)} of the successes have no extracted answer, while the others have one"
     return text, True, numbers("empty", result)
@@ -166,8 +168,8 @@ def _jumps(values_S: Floats) -> tuple[Floats, float]:
     r"""Return the estimated jump before each step that has a full window on both sides, and its standard error.
 
     In each window of ``2w`` steps, a line with a jump in the middle is fitted by least squares,
-    :math:`x_s = a + b s + J [s \ge w]`, so that a steep rise gives a slope and no jump. The noise is the median of the
-    windows' residual variances, so windows with an off-centre jump do not inflate it.
+    :math:`x_s = a + b s + J [s \ge w]`, so that a steep rise gives a slope and no jump. The noise is estimated by the
+    median of the windows' residual variances, so that windows with an off-centre jump do not inflate the estimate.
     """
     w = JUMP_WINDOW
     at = np.arange(2 * w)

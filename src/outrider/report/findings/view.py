@@ -1,4 +1,4 @@
-"""Data shared by several findings: splits, steps and groups of a run, each read once per run."""
+"""Data for the checks that find problems in a run: its splits, steps and groups, which are read once per run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class Split(NamedTuple):
     Attributes:
         name: "train", "evaluate" or "greedy".
         first_stage: name of the first stage; stage names such as "0-uniform" sort by position.
-        helped: whether the first stage has groups without any rollout from the plain prompt (for example, only hints).
+        helped: whether the first stage has groups without any rollout from the plain prompt, for example only with
+            hints.
         steps: number of steps.
         late: first step of the last quarter of the steps.
         cut: SQL condition that a response was truncated at the length limit; None if unknown.
@@ -60,9 +61,9 @@ class Split(NamedTuple):
     def first_stage_rollouts(self) -> str:
         """SQL condition: the rollout is from the plain prompt and the first stage.
 
-        Later stages (branches, second passes, examples) select problems by outcome, so their numbers can change
-        because the selection changes. In a dump all rollouts have an empty stage name, so none is excluded. If the
-        first stage shows hints, no rollout qualifies, since the choice of problems without a hint is selective too.
+        Later stages (branches, second passes, examples) select problems by outcome, so their numbers can change because
+        the selection changes. In other frameworks' rollouts, all stage names are empty, so no rollout is excluded. If
+        the first stage shows hints, no rollout qualifies, since the problems without a hint are also a selection.
         """
         if self.helped:
             return "false"
@@ -103,7 +104,7 @@ def splits(run: RunData) -> dict[str, Split]:
 
 
 def for_training(run: RunData, *advice: str) -> tuple[str, ...]:
-    """Return the advice, which applies only to training; empty for an evaluation without training."""
+    """Return ``advice``, which applies only to training; return no advice for an evaluation without training."""
     return () if is_evaluation(run) else advice
 
 
@@ -124,11 +125,12 @@ def main_split(run: RunData) -> Split:
 def by_step(run: RunData) -> Columns:
     """Return statistics of first-stage rollouts, with one row per training step in order.
 
-    Columns: ``step``; ``spent`` (tokens of rollouts of *all* stages, up to and including the step); ``scorable`` and
-    ``successes`` (counts) and ``success`` (their ratio); ``entropy`` and ``surprisal`` (mean of -log p) in nats per
-    token; mean response lengths ``length``, ``length_failed`` and ``length_succeeded``. For scorable rollouts with a
-    reward: counts ``paid`` and ``paid_successes``, reward sums ``reward_failed`` and ``reward_succeeded``, and sums of
-    positive rewards ``earned_failed`` and ``earned_succeeded``. NaN if a step has no data.
+    The columns are ``step``; ``spent`` (tokens of rollouts of *all* stages, up to and including the step); the counts
+    ``scorable`` (rollouts whose verifier did not fail) and ``successes``, and their ratio ``success``; ``entropy`` and
+    ``surprisal`` (mean of -log p) in nats per token; and the mean response lengths ``length``, ``length_failed`` and
+    ``length_succeeded``. For scorable rollouts with a reward, there are the counts ``paid`` and ``paid_successes``, the
+    reward sums ``reward_failed`` and ``reward_succeeded``, and the sums of positive rewards ``earned_failed`` and
+    ``earned_succeeded``. A number is NaN if a step has no data.
 
     Raises:
         Lacking: there are fewer than ``MIN_STEPS`` steps, or the first stage shows hints.
@@ -158,7 +160,7 @@ def by_step(run: RunData) -> Columns:
         FROM {run.numbers} WHERE {train.first_stage_rollouts} GROUP BY step ORDER BY step
         """
     )
-    # over all stages, unlike the query above, since later stages cost tokens too
+    # over all stages, unlike the query above, since later stages also cost tokens
     spent = run.query(
         f"SELECT step, sum(tokens) AS tokens FROM {run.numbers} WHERE split = 'train' GROUP BY step ORDER BY step"
     )
@@ -169,7 +171,7 @@ def by_step(run: RunData) -> Columns:
 
 
 def success_by_step(run: RunData) -> Columns:
-    """Return :func:`by_step` after a check that the success of every step is known.
+    """Return the result of :func:`by_step`, after a check that the success rate of every step is known.
 
     Raises:
         Lacking: there are too few steps, or a step has no verdict.
@@ -184,10 +186,10 @@ def success_by_step(run: RunData) -> Columns:
 def by_group(run: RunData) -> Columns:
     """Return counts over the sampled rollouts of the main split, with one row per group in no particular order.
 
-    Columns: ``problem`` (a number), ``step``, ``tokens``; counts of rollouts ``verified``, ``scorable``,
-    ``successes``, ``timeouts``, ``errors``; ``stops`` (known whether truncated), ``cut`` (truncated),
-    ``cut_scorable``, ``cut_successes``; ``ended`` (verified and not known to be truncated), ``ended_unparseable``; and
-    ``cut_tokens``.
+    The columns are ``problem`` (a number), ``step`` and ``tokens``; and the counts of rollouts ``verified``,
+    ``scorable`` (neither timeout nor error), ``successes``, ``timeouts``, ``errors``; ``stops`` (known whether
+    truncated), ``cut`` (truncated), ``cut_scorable``, ``cut_successes``; ``ended`` (verified and not known to be
+    truncated), ``ended_unparseable``; and the tokens of truncated rollouts, ``cut_tokens``.
 
     Raises:
         Lacking: there are no sampled rollouts.
@@ -195,7 +197,7 @@ def by_group(run: RunData) -> Columns:
     split = main_split(run)
     cut = split.cut or "(NULL::BOOLEAN)"
     ended = f"outcome IS NOT NULL AND NOT coalesce({cut}, false)"
-    # grouped by step too, since all evaluations of a run have the same group ids
+    # also grouped by step, since all evaluations of a run have the same group ids
     rows = run.query(
         f"""
         SELECT step, min(problem_id) AS problem, sum(tokens) AS tokens, count(outcome) AS verified,
@@ -215,7 +217,7 @@ def by_group(run: RunData) -> Columns:
 
 
 def late_groups(run: RunData) -> Columns:
-    """Return :func:`by_group` for the last quarter of the steps."""
+    """Return the rows of :func:`by_group` for the last quarter of the steps."""
     groups = by_group(run)
     late = groups["step"] >= main_split(run).late
     return {name: column[late] for name, column in groups.items()}

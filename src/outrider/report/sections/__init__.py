@@ -1,1 +1,1 @@
-"""The chapters of a report, one file each: ``section(run)`` returns the chapter, or None without data."""
+"""The sections of a report, with one file per section: ``section(run)`` returns the section, or None without data."""

@@ -21,16 +21,16 @@ from outrider.report.content import Figure, Section, Series, TableBlock
 from outrider.report.data import Columns, RunData
 
 OUTCOMES = ("not correct", "correct")
-PLACES = 20  # parts into which a response is divided by position
-_MOST_PARTS = 128  # maximum parts that are read, 16,384 tokens each
-_CATEGORISED = 2000  # maximum responses whose tokens are categorised
+PLACES = 20  # number of parts into which a response is divided by position
+_MOST_PARTS = 128  # maximum number of files that are read, with 16,384 tokens per file
+_CATEGORISED = 2000  # maximum number of responses whose tokens are categorised
 _RESAMPLES = 200
 _KEYS = ("step", "group_id", "member")
 
 
 @dataclass(frozen=True, eq=False)
 class Analysed:
-    """The rows of an analysis: one per token, or one per tested position.
+    """The rows of an analysis, with one row per token or per tested position.
 
     Attributes:
         about: settings of the analysis.
@@ -50,12 +50,12 @@ class Analysed:
 
     @property
     def outcome_T(self) -> Ints:
-        """Index of each row's outcome in ``OUTCOMES``; -1 if the response was not verified."""
+        """The index in ``OUTCOMES`` of each row's outcome; -1 if the response was not verified."""
         return np.nan_to_num(self.success_R[self.owners_T], nan=-1).astype(np.int64)
 
     @property
     def source(self) -> str:
-        """The analysed rollouts in words, for a note."""
+        """A description of the analysed rollouts in words, for a note."""
         first, last = int(self.rows["step"].min()), int(self.rows["step"].max())
         steps = f"step {first}" if first == last else f"steps {first:,} to {last:,}"
         return f"{len(self.success_R):,} responses of {steps}, split {self.about.get('split', 'train')}"
@@ -80,7 +80,7 @@ class Analysed:
         return results
 
     def categories(self) -> tuple[Ints, tuple[str, ...]]:
-        """Return the category of each token by the built-in lexicon; -1 after the first ``_CATEGORISED`` responses."""
+        """Return each token's category in the built-in lexicon; -1 for responses after the first ``_CATEGORISED``."""
         lexicon = Lexicon.load()
         kinds_T = np.full(len(self.owners_T), -1, dtype=np.int64)
         ends = np.cumsum(np.bincount(self.owners_T)).tolist()[:_CATEGORISED] if self.words else []
@@ -98,7 +98,7 @@ def analysis_section(
 ) -> Section | None:
     """Return the section of one analysis in the run's folder; None if the analysis was never started.
 
-    Of a very large analysis, only an evenly spaced selection of parts is read.
+    If an analysis is very large, only an evenly spaced selection of its files is read.
     """
     result = read_analysis(run, kind, columns, _MOST_PARTS)
     if result is None:
@@ -113,8 +113,8 @@ def read_analysis(
 ) -> tuple[Analysed | None, list[str]] | None:
     """Return the rows of an analysis in the run's folder, and sentences on missing parts; None without an analysis.
 
-    At most ``most`` parts are read. A damaged part is skipped with a sentence in the run's ``notices``. Without any
-    readable part, the rows are None.
+    At most ``most`` parts (files) are read. A damaged part is skipped, and the run's ``notices`` get a sentence. If no
+    part is readable, the rows are None.
     """
     folder = None if run.folder is None else run.folder / "analysis" / kind
     if folder is None or not folder.is_dir():
@@ -128,7 +128,7 @@ def read_analysis(
 
 
 def mean_series(name: str, x: Sequence[Label], means: Sequence[Mean], rows: str = "tokens") -> Series:
-    """Return means with their intervals as a series; each tooltip has the number of rows behind the mean."""
+    """Return means with intervals as a series; each tooltip has the number of rows from which a mean was computed."""
     low, high = [m.low for m in means], [m.high for m in means]
     return Series(name, list(x), [m.value for m in means], low, high, [f"{m.n:,} {rows}" for m in means])
 
@@ -143,7 +143,7 @@ def interval(mean: Mean) -> str | None:
 
 
 def _about(folder: Path, broken: list[str]) -> dict[str, Any]:
-    """Read the settings; if they cannot be read, add a sentence to ``broken`` and return no parts."""
+    """Read the settings of an analysis; if they cannot be read, add a sentence to ``broken`` and return no parts."""
     file = folder / "about.json"
     if not file.exists():  # the command has only just started
         return {"parts": []}
@@ -160,7 +160,7 @@ def _about(folder: Path, broken: list[str]) -> dict[str, Any]:
 def _read(
     folder: Path, about: dict[str, Any], columns: Sequence[str], most: int | None, broken: list[str]
 ) -> tuple[pa.Table | None, list[str]]:
-    """Return the rows of the readable parts (None without any), and sentences on missing parts."""
+    """Return the rows of the readable parts (None without a readable part), and sentences on missing parts."""
     names = about["parts"]
     there = [path for name in names if (path := folder / "parts" / f"{name}.parquet").is_file()]
     sentences = []
@@ -213,7 +213,7 @@ def _verified(run: RunData, about: dict[str, Any], table: pa.Table, words: list[
     )
     success, problem_of = {}, {}
     for step, group, member, problem, verified in zip(*(c.tolist() for c in known.values()), strict=True):
-        # keyed by step too, since all evaluations of a run have the same group ids
+        # also keyed by step, since all evaluations of a run have the same group ids
         success[step, group, member], problem_of[group] = verified, problem
     groups_R = [groups[code] for code in codes_T[first_R].tolist()]
     steps_R, members_R = (rows[name][first_R].tolist() for name in ("step", "member"))
@@ -221,6 +221,6 @@ def _verified(run: RunData, about: dict[str, Any], table: pa.Table, words: list[
     success_R = np.array([success.get(key, np.nan) for key in keys], dtype=np.float64)
     problem_R = [problem_of.get(group, group) for group in groups_R]
     problems_R = np.unique(np.asarray(problem_R, dtype=str), return_inverse=True)[1].astype(np.int64)
-    # a vocabulary that is too short belongs to another tokenizer, so show no words rather than wrong ones
+    # a vocabulary that is too short belongs to another tokenizer, so show no words instead of wrong words
     words = words if words and len(words) > int(rows["token_id"].max()) else []
     return Analysed(about, rows, np.cumsum(new_T) - 1, success_R, problems_R, words)

@@ -26,7 +26,7 @@ _TEXT = (
 def section(run: RunData) -> Section | None:
     """Return the effect of replaced tokens by position, entropy, perplexity and outcome, with intervals over problems.
 
-    None without the analysis.
+    The result is None if the run has no such analysis.
     """
     return analysis_section(run, "intervene", "Effect of single tokens", _TEXT, (*_COLUMNS, *_COUNTS), _show)
 
@@ -74,7 +74,7 @@ def _profiles(analysis: Analysed, values_N: Floats) -> dict[str, Profile]:
 
 
 def _size(square: float) -> float | None:
-    """Return the root of a noise-corrected mean square, which may be negative and then counts as 0."""
+    """Return the square root of a noise-corrected mean square; a negative mean square counts as 0."""
     return None if np.isnan(square) else float(np.sqrt(max(square, 0.0)))
 
 

@@ -1,4 +1,4 @@
-"""Changes by training: the probability of the same tokens before and after training."""
+"""The section on changes by training: the probability of the same tokens before and after training."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from outrider.report.sections.analysis import OUTCOMES, Analysed, analysis_secti
 
 _COLUMNS = ("position", "length", "token_id", "logprob_before", "entropy_before", "shift")
 _EDGES = (0.2, 0.8)
-_SHARE = 0.2  # share of tokens that count as the largest changes
-_DRAWN = 400  # maximum responses in the scatter plot
+_SHARE = 0.2  # share of tokens whose changes count as the largest changes
+_DRAWN = 400  # maximum number of responses in the scatter plot
 _WORDS = 12
 
 _TEXT = (
@@ -30,7 +30,7 @@ _TEXT = (
 def section(run: RunData) -> Section | None:
     """Return the change of probability by outcome, position, entropy, perplexity, category and token.
 
-    None without the analysis.
+    The result is None if the run has no such analysis.
     """
     return analysis_section(run, "shift", "Change of token probabilities", _TEXT, _COLUMNS, _show)
 
@@ -49,7 +49,7 @@ def _along(analysis: Analysed) -> list[Figure]:
 
 
 def _largest(analysis: Analysed, lengths_R: Ints, ppl_R: Floats) -> Figure:
-    """Plot the share of each group's tokens among the largest changes; it is ``_SHARE`` if changes are uniform."""
+    """Plot, for each group of tokens, the share with the largest changes; uniform changes give ``_SHARE``."""
     quantiles = quantile_labels(_EDGES)
     kinds_T, names = analysis.categories()
     groups: dict[str, tuple[Ints, list[Label]]] = {

@@ -31,7 +31,7 @@ _BARE = (
 def section(run: RunData) -> Section | None:
     """Return entropy, branching factor and gradient norm by position, outcome, entropy quantile and category.
 
-    None without the analysis.
+    The result is None if the run has no such analysis.
     """
     return analysis_section(run, "tokens", "Tokens", _TEXT, _COLUMNS, _show)
 
@@ -49,7 +49,7 @@ def _show(analysis: Analysed) -> tuple[list[Figure], list[TableBlock]]:
 
 
 def _gradient(analysis: Analysed) -> tuple[Floats, str]:
-    """Return the gradient norm times the absolute advantage (only the norm if no rollout has one), and a note."""
+    """Return the gradient norm times the absolute advantage, and a note; only the norm if there are no advantages."""
     norm_T = analysis.rows["gradient_norm"].astype(np.float64)
     advantage_T = analysis.rows["advantage"].astype(np.float64)
     if np.isnan(advantage_T).all():
@@ -58,14 +58,14 @@ def _gradient(analysis: Analysed) -> tuple[Floats, str]:
 
 
 def _branching(analysis: Analysed) -> dict[str, str]:
-    """Return the columns of branching factors with their display names."""
+    """Return the names of the branching-factor columns, with their display names."""
     names = [name for name in analysis.rows if name.startswith("branching_")]
     return {name: f"branching factor at {name.removeprefix('branching_').replace('_', '.')} %" for name in names}
 
 
 def _along(analysis: Analysed, gradient_T: Floats, note: str) -> list[Figure]:
-    """Plot entropy, branching factor and gradient by relative position; entropy at the first and last step if they
-    differ."""
+    """Plot entropy, branching factor and gradient by relative position. If the first and the last step differ, plot
+    entropy separately for both steps."""
     outcome_T, x = analysis.outcome_T, "share of the response"
     steps_T = analysis.rows["step"]
     first, last = int(steps_T.min()), int(steps_T.max())

@@ -1,4 +1,4 @@
-"""Budget: tokens by stage and kind of group, and successes per token."""
+"""The section on the budget: tokens by stage and kind of group, and successes per token."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ _NO_TOKENS = " Token counts are missing, so rollouts are counted instead."
 def section(run: RunData) -> Section | None:
     """Return tokens by stage, stream and context, by step and kind of group, and why rollouts were not trained on.
 
-    A group's first success is its successful member with the lowest number, since members are numbered in the order in
-    which stages requested them. Without token counts, cost is counted in rollouts. None without rollouts.
+    A group's first success is the successful rollout with the lowest index in the group, since stages request rollouts
+    in the order of this index. Without token counts, the unit of cost is a rollout. The result is None without
+    rollouts.
     """
     unit = unit_of(run)
     if not unit:
@@ -47,7 +48,7 @@ def cost_of(unit: str, which: str = "TRUE") -> str:
 
 
 def by_stage(run: RunData, unit: str) -> TableBlock:
-    """Return a row per stage, stream and context: cost, success, and successes per 1000 tokens."""
+    """Return a table with a row per stage, stream and context: cost, success, and successes per 1000 tokens."""
     data = query(
         run,
         f"""

@@ -1,4 +1,4 @@
-"""Calibration of the pass rates that stages predicted before they sampled."""
+"""The section on calibration of the pass rates that stages predicted before sampling."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOTE = (
 
 
 def section(run: RunData) -> Section | None:
-    """Compare predicted and observed success rates by class, for every stage that predicts; None if no stage does."""
+    """Compare predicted and observed success rates by class, for each stage that predicts; None without predictions."""
     found = {stage: classes_C4 for stage, classes_C4 in _classes(run).items() if len(classes_C4)}
     if not found:
         return None
@@ -37,7 +37,7 @@ def section(run: RunData) -> Section | None:
 
 
 def _classes(run: RunData) -> dict[str, Floats]:
-    """Return, by stage, one row per class: rollouts, predicted successes, their variance, observed successes."""
+    """Return, by stage, one row per class: rollouts, predicted successes, their variance, and observed successes."""
     places = {match: key for key in run.metrics if (match := _KEY.fullmatch(key))}
     later = run.metrics["step"] > 1 if "step" in run.metrics else slice(None)
     sums: dict[str, dict[int, dict[str, float]]] = {}

@@ -1,4 +1,4 @@
-"""Credit: learning signal by a group's success rate."""
+"""The section on credit: the learning signal by a group's success rate."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return a group's sum of absolute advantages by success rate, its shares, and the share of positive advantages.
+    """Return the sum of absolute advantages by a group's success rate, and the share of positive advantages.
 
-    The success rate is that of the first stage's rollouts from the plain prompt. The weight sums over all members that
-    were trained on. None without advantages.
+    A group's success rate is computed from the first stage's rollouts from the plain prompt. The sum of absolute
+    advantages is over all rollouts that were trained on. The result is None without advantages.
     """
     if not one(query(run, "SELECT count(advantage) AS n FROM seen WHERE isfinite(advantage)"))["n"]:
         return None
@@ -55,7 +55,7 @@ def _weights(run: RunData, which: str) -> Weights | None:
 
 
 def _bins(size: int) -> int:
-    """Return the number of bins: an even number, so that 1/2 is an edge, and one per success count in small groups."""
+    """Return the number of bins, which is even so that 1/2 is an edge; small groups have a bin per success count."""
     if size > 16:
         return 8
     return size if size % 2 == 0 else 2 * size

@@ -1,4 +1,4 @@
-"""Diversity: how much the rollouts of a group differ."""
+"""The section on diversity: how much the rollouts of a group differ."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TEXT = (
 def section(run: RunData) -> Section | None:
     """Return the disagreement of answers, distinct answers and repeated texts over time, and answers by kind of group.
 
-    None if no group has two rollouts.
+    The result is None if no group has two rollouts.
     """
     if not one(query(run, "SELECT count(*) AS n FROM groups WHERE n > 1"))["n"]:
         return None
@@ -27,7 +27,7 @@ def section(run: RunData) -> Section | None:
     return Section("diversity", "Diversity of answers", _TEXT, figures, tables) if figures or tables else None
 
 
-# 1 - sum c(c-1) / n(n-1) is an unbiased estimate, for any n, of the probability that two members' answers differ
+# For any n, 1 - sum c(c-1) / n(n-1) is an unbiased estimate of the probability that the answers of two rollouts differ
 # (Simpson 1949).
 _ANSWERS = """
 CREATE OR REPLACE TEMP TABLE answers AS

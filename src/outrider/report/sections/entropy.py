@@ -1,4 +1,4 @@
-"""Entropy along training, by outcome, by position in a response, and against success."""
+"""The section on entropy: along training, by outcome, by position in a response, and against success."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from outrider.report.data import SAMPLED, RunData
 from outrider.report.sections.exchange import exchange
 from outrider.report.sections.seen import by, ends, one, query, series, split
 
-_MOST = 2000  # maximum responses whose tokens are read, at each end of training
-_STEPS = 4  # steps that these responses come from, at each end
+_MOST = 2000  # maximum number of responses whose tokens are read, at each end of training
+_STEPS = 4  # number of steps at each end of training from which these responses are read
 
 _TEXT = "Entropy of the full next-token distribution, in nats per sampled token. Exploration needs entropy."
 _TRAINED = (
@@ -28,8 +28,9 @@ _ESTIMATED = (
 def section(run: RunData) -> Section | None:
     """Return entropy along training, by outcome, by relative position early and late, and against success.
 
-    All tokens have equal weight; without token counts, all rollouts have. If no entropies are recorded, entropy is
-    estimated from log-probabilities, and the figures say so. None without either.
+    All tokens have equal weight; without token counts, all rollouts have equal weight. If no entropies are recorded,
+    entropy is estimated from log-probabilities, and the figures state this. The result is None without entropies and
+    log-probabilities.
     """
     value = _value(run)
     if not value:
@@ -42,28 +43,28 @@ def section(run: RunData) -> Section | None:
 
 
 def _value(run: RunData) -> str:
-    """Return SQL for the entropy of a rollout or for an estimate; "" without both."""
+    """Return SQL for the entropy of a rollout, or for an estimate; "" if neither is available."""
     there = one(query(run, "SELECT count(entropy) AS exact, count(logprob) AS estimated FROM seen"))
     return "entropy" if there["exact"] else "-logprob" if there["estimated"] else ""
 
 
 def _excluded(run: RunData, value: str) -> str:
-    """Return a sentence on the rollouts without this number; "" if all have it."""
+    """Return a sentence on the rollouts without a known ``value``; "" if the value is known for all rollouts."""
     result = one(query(run, f"SELECT count(*) AS n, count(*) FILTER (isfinite({value})) AS known FROM seen"))
     missing = result["n"] - result["known"]
     return f" {missing:,} of {result['n']:,} rollouts have no such number and are excluded." if missing else ""
 
 
 def _mean(value: str) -> str:
-    """Return SQL for the mean per token, or per rollout without token counts."""
-    # a dump may have mean entropies without token counts: then every rollout counts once
+    """Return SQL for the mean of ``value`` per token, or per rollout without token counts."""
+    # rollout files may have mean entropies without token counts; then every rollout counts once
     weight = "coalesce(tokens, 1)"
     known = f"FILTER (isfinite({value}))"
     return f"sum({value} * {weight}) {known} / nullif(sum({weight}) {known}, 0)"
 
 
 def over_time(run: RunData) -> list[Figure]:
-    """Plot the mean over tokens along training, exact or estimated; no figure without either."""
+    """Plot the mean entropy over tokens along training, exact or estimated; no figure if neither is available."""
     value = _value(run)
     if not value:
         return []

@@ -25,10 +25,11 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return scores and lost responses by test set, level and model, a pass@k curve, G-Pass@k, and problems without a
-    success.
+    """Return a section with scores and unverified responses by test set, level and model, a pass@k curve, G-Pass@k, and
+    problems without a success.
 
-    If there are several evaluations, the last one is shown. None for a training run, or without an evaluation.
+    If there are several evaluations, the last evaluation is shown. The result is None for a training run, or without an
+    evaluation.
     """
     if not run.evaluations or not is_evaluation(run):
         return None
@@ -43,7 +44,7 @@ def section(run: RunData) -> Section | None:
 
 
 def _table(several: Mapping[str, Evaluation], note: str) -> TableBlock:
-    """Return the scores with one row per part of the problems and model."""
+    """Return a table of scores with one row for each part of the problems and each model."""
     scores = list(dict.fromkeys(name for one in several.values() for name in names_of(one)))
     named = [(name, one, part) for name, one in several.items() for part in parts_of(one)]
     kinds = [part.kind for *_, part in named]
@@ -74,7 +75,7 @@ def _lost(summary: Summary) -> list[CellValue]:
 
 
 def _reliability(several: Mapping[str, Evaluation]) -> TableBlock | None:
-    """Return the probability that a given share of k samples is correct, by k; None if no problem was sampled twice."""
+    """Return, by k, the probability that a given share of k samples is correct; None if each problem has one sample."""
     body = [[name, k, *cells] for name, one in several.items() for k, cells in reliability(one)]
     if not body:
         return None

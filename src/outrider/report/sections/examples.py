@@ -12,8 +12,8 @@ from outrider.report.sections.seen import one, query
 
 Member = dict[str, Any]  # one rollout as a row
 
-_NODES = 16  # maximum rollouts shown per group
-_LONGEST = 3000  # maximum characters of a text
+_NODES = 16  # maximum number of rollouts shown per group
+_LONGEST = 3000  # maximum number of characters of a text
 
 _OBSERVED = " Text of an environment is tinted, in red where the call was an error."
 _TEXT = (
@@ -23,7 +23,7 @@ _TEXT = (
 
 
 class _Kind(NamedTuple):
-    """A kind of group: its title, and as SQL over the table ``members`` its condition and order of preference."""
+    """A kind of group: its title, and its condition and order of preference as SQL over the table ``members``."""
 
     title: str
     which: str
@@ -39,7 +39,7 @@ _KINDS = (
     _Kind("Verifier timeout or error", "failed_verdicts > 0", "failed_verdicts DESC, step DESC"),
     _Kind("No success", "kind = 'unsolved'", "n DESC, step DESC"),
 )
-# RANGE instead of ROWS, since other groups of the problem in the same step do not come before
+# RANGE instead of ROWS, so that other groups of the same problem in the same step do not count as earlier
 _MEMBERS = f"""
 CREATE OR REPLACE TEMP TABLE members AS
 SELECT groups.*, branches, branch_successes, seeded, seeded_successes, truncated, failed_verdicts,
@@ -118,7 +118,7 @@ def _example(
 
 
 def _chosen(members: list[Member], by_id: Mapping[str, Member]) -> list[Member]:
-    """Return at most ``_NODES`` members with their ancestors, alternating between outcomes; parents come first."""
+    """Return at most ``_NODES`` rollouts with their ancestors, alternating between outcomes; parents come first."""
     seen: dict[str | None, int] = {}
     turns = []
     for member in members:
@@ -133,9 +133,9 @@ def _chosen(members: list[Member], by_id: Mapping[str, Member]) -> list[Member]:
 
 
 def _ancestry(member: Member, by_id: Mapping[str, Member]) -> list[Member]:
-    """Return a member and its ancestors, nearest first; the list ends at a missing parent or a cycle."""
+    """Return a rollout and its ancestors, nearest first; the list ends at a missing parent or a cycle."""
     line = [member]
-    # a damaged dump may have cycles of parents
+    # damaged files may have cycles of parents
     while (parent := by_id.get(line[-1]["parent"] or "")) is not None and parent not in line:
         line.append(parent)
     return line
@@ -146,9 +146,9 @@ def _by_id(members: list[Member]) -> dict[str, Member]:
 
 
 def _place(member: Member, by_id: Mapping[str, Member]) -> Place | None:
-    """Return the place at which a member branches from its parent; None for a root.
+    """Return the place at which a rollout branches from its parent; None for a rollout that starts at the prompt.
 
-    A branch point before the parent's own tokens counts as 0.
+    If the branch point is before the parent's own tokens, the position is 0.
     """
     parent = by_id.get(member["parent"] or "")
     if parent is None:
@@ -159,7 +159,7 @@ def _place(member: Member, by_id: Mapping[str, Member]) -> Place | None:
 def _cut(text: str, beginning: str | None) -> int | None:
     r"""Return the length of ``beginning``, the decoded first tokens of a text; None if the text does not start with it.
 
-    Tokens may end inside a character, which is then decoded as U+FFFD; that character counts as after the cut.
+    Tokens may end inside a character, which is then decoded as U+FFFD; this character counts as text after the cut.
 
     >>> _cut("a€b", "a\ufffd"), _cut("a€b", "a€"), _cut("a€b", "b"), _cut("abc", None)
     (1, 2, None, None)

@@ -1,4 +1,4 @@
-"""Success against entropy along training, and the curve fitted to them."""
+"""Success against entropy along training, with a fitted curve."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from outrider.report.content import CellValue, Figure, TableBlock
 from outrider.report.data import RunData
 from outrider.report.sections.seen import known, query, series
 
-_CURVE = 40  # points at which the fitted curve is drawn
+_CURVE = 40  # number of points at which the fitted curve is plotted
 
 
 def exchange(run: RunData, mean: str, name: str) -> tuple[list[Figure], list[TableBlock]]:
     """Plot training success over entropy, with one point per bin of steps, and the fitted curve.
 
-    ``mean`` is SQL for the mean entropy; ``name`` says whether the entropy is exact or estimated. Empty with fewer than
-    three points.
+    ``mean`` is SQL for the mean entropy, and ``name`` states whether the entropy is exact or estimated. Both lists are
+    empty if there are fewer than three points.
     """
     columns = query(
         run,

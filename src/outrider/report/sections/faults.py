@@ -1,4 +1,4 @@
-"""Faults of responses early and late in training, by explicit rules: format, repetition, garbling, mixed languages."""
+"""The section on faulty responses early and late in training: format, repetition, garbled text, mixed languages."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from outrider.report.content import CellValue, Figure, Section, Series, TableBlo
 from outrider.report.data import SAMPLED, Columns, RunData
 from outrider.report.sections.seen import cell, ends, in_percent, query, split
 
-_MOST = 1000  # maximum responses that are read, at each end of training
-_STEPS = 4  # steps that these responses come from, at each end
+_MOST = 1000  # maximum number of responses that are read, at each end of training
+_STEPS = 4  # number of steps at each end of training from which these responses are read
 _MARKERS = (r"\boxed{", "####", "<answer>")
 
 _TEXT = (
@@ -21,9 +21,10 @@ _TRAINED = " Training should reduce all faults. A fault that grows is being rein
 
 
 def section(run: RunData) -> Section | None:
-    """Return the share of faulty responses by rule in the first and last steps, with each rule's definition.
+    """Return the share of faulty responses by rule, in the first and in the last steps, with each rule's definition.
 
-    Branches are excluded, since their text is only the end of a response. None if no rule applies to any response.
+    Branches are excluded, since their text is only the end of a response. The result is None if no rule applies to any
+    response.
     """
     read = {name: columns for name, steps in ends(run, _STEPS).items() if len((columns := _read(run, steps))["text"])}
     marker = _marker(read.values())
@@ -47,7 +48,7 @@ def _read(run: RunData, steps: Sequence[int]) -> Columns:
 
 
 def _marker(read: Iterable[Columns]) -> str:
-    """Return the first known answer marker that most successes contain; "" without one."""
+    """Return the first known answer marker that most successes contain; "" if there is no such marker."""
     successes = [text for columns in read for text in columns["text"][columns["outcome"] == "correct"].tolist()]
     return next((mark for mark in _MARKERS if sum(mark in text for text in successes) > len(successes) / 2), "")
 

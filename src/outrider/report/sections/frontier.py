@@ -1,4 +1,4 @@
-"""The frontier: pass@1 against pass@k along training."""
+"""The section on the frontier: pass@1 against pass@k along training."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def section(run: RunData) -> Section | None:
     """Return pass@1 against pass@k along training, pass@k curves, and paired changes by level, from evaluations.
 
     Without evaluations, pass@k is estimated from training groups, early and late in training. Only the first stage's
-    roots count, since later rollouts depend on earlier outcomes. None if no problem has two verified samples, or for a
-    single evaluation without training, which has its own section.
+    rollouts from the prompt count, since later rollouts depend on earlier outcomes. The result is None if no problem
+    has two verified samples, or for a single evaluation without training, which has its own section.
     """
     points = points_of(run)
     if is_evaluation(run) and len(points) < 2:  # the section `evaluated` shows it
@@ -86,13 +86,13 @@ def _along(points: Mapping[int, Curve]) -> list[Figure]:
 
 
 def curves(named: Mapping[str, Curve]) -> Figure:
-    """Plot pass@k over k, one line with an interval band per name."""
+    """Plot pass@k over k, with one line and interval band per name."""
     lines = [interval_series(name, curve) for name, curve in named.items() if curve]
     return Figure("frontier-curves", "pass@k", "line", "k", "pass@k", lines, x_log=True, percent="y")
 
 
 def interval_series(name: str, by_x: Mapping[Any, Interval]) -> Series:
-    """Return intervals as a line with a band; each tooltip has the number of problems behind the point."""
+    """Return intervals as a line with a band; the tooltip of each point has the number of its problems."""
     values, low, high, problems = zip(*by_x.values(), strict=True) if by_x else ([],) * 4
     return Series(name, list(by_x), list(values), list(low), list(high), [f"{n} problems" for n in problems])
 
@@ -104,7 +104,7 @@ def _changes(evaluations: Mapping[int, Evaluation]) -> list[TableBlock]:
     first, last = min(evaluations), max(evaluations)
     try:
         result = compare(evaluations[first], evaluations[last])
-    except UserError:  # not the same problems: nothing to pair
+    except UserError:  # the evaluations have no problem in common, so they cannot be paired
         return []
     ks = shown_ks(result.overall.pass_at)
     body: list[list[CellValue]] = []
@@ -125,7 +125,7 @@ def known_interval(interval: Interval) -> Interval | None:
 
 
 def early_and_late(run: RunData) -> dict[str, Curve]:
-    """Return pass@k of training groups early and late in training; of all groups if there is only one step."""
+    """Return pass@k of training groups early and late in training, or of all groups if there is only one step."""
     columns = query(
         run,
         f"""

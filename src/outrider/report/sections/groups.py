@@ -1,4 +1,4 @@
-"""Solved, mixed and unsolved groups: over time, by level, and for problems that were sampled again."""
+"""The section on solved, mixed and unsolved groups: over time, by level, and for problems sampled in several steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from outrider.report.content import CellValue, Figure, RolloutsOf, Section, Tabl
 from outrider.report.data import Columns, RunData
 from outrider.report.sections.seen import KINDS, in_percent, one, query, rows, series, shares, split
 
-_SHOWN = 20  # maximum problems in a table
+_SHOWN = 20  # maximum number of problems in a table
 
 _TEXT = (
     "A group is the set of rollouts of one problem in one step. With a group baseline, only mixed groups, with "
@@ -20,7 +20,7 @@ _TEXT = (
 def section(run: RunData) -> Section | None:
     """Return kinds of groups over time and by level, coverage, repeated problems, and problems without success.
 
-    None if no rollout was verified.
+    The result is None if no rollout was verified.
     """
     if not one(query(run, "SELECT count(kind) AS verified FROM groups"))["verified"]:
         return None
@@ -41,7 +41,7 @@ def kinds(run: RunData) -> list[Figure]:
 
 
 def _coverage(run: RunData) -> list[Figure]:
-    """Plot the number of problems sampled so far and solved so far; no figure with fewer than two steps."""
+    """Plot the numbers of problems sampled and solved up to each step; no figure with fewer than two steps."""
     columns = query(
         run,
         "SELECT min(upto) AS met, min(upto) FILTER (successes > 0) AS found FROM groups WHERE kind IS NOT NULL "
@@ -102,7 +102,9 @@ def _again(run: RunData) -> TableBlock | None:
 
 
 def without_success(run: RunData) -> TableBlock | None:
-    """Return the problems without any success, most expensive first; in training, only problems sampled more than once.
+    """Return the problems without any success, most expensive first.
+
+    In training, only problems that were sampled more than once are included.
 
     A verifier timeout or error does not count as a failure, since the response was not verified.
     """

@@ -1,4 +1,4 @@
-"""Lengths of responses by outcome, and truncation."""
+"""The section on the lengths of responses by outcome, and on truncation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from outrider.report.content import CellValue, Figure, Section, Series, TableBlo
 from outrider.report.data import CUT, RunData
 from outrider.report.sections.seen import by, cell, in_percent, known, one, query, series, split
 
-_BARS = 12  # more bars do not fit on a phone's screen
+_BARS = 12  # maximum number of bars that fit on a phone's screen
 
 _TEXT = (
     "Length is that of the whole response, including the prefixes of branches. If many responses are truncated, "
@@ -23,7 +23,7 @@ def section(run: RunData) -> Section | None:
     """Return mean length by outcome, quantiles and truncation over time, distributions, lengths early and late in
     training, and whether novelty sharpening prefers long responses.
 
-    Lengths are in characters if there are no token counts. None without rollouts.
+    Lengths are in characters if there are no token counts. The result is None without rollouts.
     """
     there = one(query(run, "SELECT count(*) AS rollouts, count(length) AS counted FROM seen"))
     if not there["rollouts"]:
@@ -131,7 +131,9 @@ def _drift(run: RunData, unit: str) -> str:
 
 
 def _sharpened(run: RunData) -> list[TableBlock]:
-    """Compare lengths of responses that novelty sharpening preferred with their groups; empty if the recipe lacks it.
+    """Compare the lengths of responses that novelty sharpening preferred with the lengths of their groups.
+
+    The list is empty if the recipe does not use novelty sharpening.
 
     Novelty sharpening prefers successes with a lower log-probability than the group's mean.
     """

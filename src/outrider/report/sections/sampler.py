@@ -1,4 +1,4 @@
-"""Off-policy metrics: divergence between the sampling policy and the learner."""
+"""The section on off-policy metrics: the divergence between the sampling policy and the learner."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GAUGES = {
     "Gradient norm": ("norm", ("grad_norm",)),
 }
 
-_ROUNDING = 1e-7  # smaller values are rounding errors of float32
+_ROUNDING = 1e-7  # values below this number are rounding errors of float32
 
 _TEXT = (
     "Sampling and learning weights differ, because of several updates per step, asynchronous sampling, and different "
@@ -33,7 +33,7 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Plot the off-policy metrics, and the age of the sampling weights in steps; None without either."""
+    """Plot the off-policy metrics, and the age of the sampling weights in steps; None if neither is known."""
     figures = [figure for title in _GAUGES if (figure := _gauge(run, title)) is not None]
     figures += _age(run)
     return Section("sampler", "Off-policy metrics", _TEXT, figures) if figures else None
@@ -62,7 +62,7 @@ def _gauge(run: RunData, title: str) -> Figure | None:
 
 
 def _thinned(name: str, steps: np.ndarray, values: np.ndarray) -> Series:
-    """Return a series of at most 200 points, each the mean of neighbouring steps without NaN."""
+    """Return a series of at most 200 points; each point is the mean of neighbouring steps, without NaN."""
     parts = np.array_split(np.arange(len(steps)), min(len(steps), 200))
     means = [values[p][~np.isnan(values[p])].mean() if (~np.isnan(values[p])).any() else np.nan for p in parts]
     return series(name, np.array([steps[p[-1]] for p in parts]), np.array(means))

@@ -1,4 +1,4 @@
-"""Data of all sections: training rollouts (or, without any, evaluation rollouts) in bins of steps, and their groups."""
+"""Data for all sections: training rollouts (or else evaluation rollouts) in bins of steps, and the rollouts' groups."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from outrider.report.content import Series, Unit
 from outrider.report.data import SAMPLED, Columns, RunData
 
-BINS = 100  # maximum points along training; more cannot be distinguished on a screen
+BINS = 100  # maximum number of points along training; more points cannot be distinguished on a screen
 SPLITS = ("train", "evaluate", "greedy")
 KINDS = ("solved", "mixed", "unsolved")
 
-# Bins have equal numbers of steps and are named by their last step. The phases are the first and the last fifth: enough
-# steps for a mean, without the middle, where a run changes fastest.
+# Bins have equal numbers of steps and are named by their last step. The phases are the first and the last fifth of the
+# steps: enough steps for a mean, without the middle, where a run changes fastest.
 _BINS = """
 CREATE TEMP TABLE bins AS
 SELECT step, max(step) OVER (PARTITION BY i * least(n, {bins}) // n) AS upto,
@@ -33,8 +33,8 @@ SELECT {source}.* {without}, upto, phase, CAST(outcome = 'correct' AS INTEGER) A
     tokens + coalesce(observed, 0) + branch_at AS length
 FROM {source} JOIN bins USING (step) WHERE split = '{split}' AND {which}
 """
-# The first success is the successful member with the lowest number, since members are numbered in the order in which
-# stages requested them. A baseline's greedy rollouts count only in the tokens.
+# The first success is the successful rollout with the lowest index in its group, since stages request rollouts in the
+# order of this index. A baseline's greedy rollouts count only in the tokens.
 _GROUPS = """
 CREATE TEMP TABLE groups AS
 SELECT step, group_id, any_value(upto) AS upto, any_value(phase) AS phase,
@@ -59,20 +59,22 @@ FIRST_STAGE = """(
         GROUP BY step, group_id HAVING count(*) FILTER (context = 'plain') = 0
     )
 )"""
-"""SQL condition for the first stage's roots from the plain prompt; false if the stage samples some groups with hints
-only, since the remaining groups would be a biased selection."""
+"""SQL condition for the first stage's rollouts that start at the plain prompt. The condition is false if the stage
+samples some groups only with hints, since the other groups would be a biased selection."""
 
 
 def query(run: RunData, sql: str, values: Sequence[Any] = ()) -> Columns:
-    """Query ``rollouts`` and five more relations, which cover the split ``train`` (in a dump without it, ``evaluate``).
+    """Query ``rollouts`` and five more relations, which cover the split ``train``, or ``evaluate`` without training.
 
-    ``with_text``: rollouts with ``success`` (1, 0; null if never verified), ``length`` (own and observed tokens plus
-    prefix), ``upto`` (last step of the bin; at most ``BINS`` bins) and ``phase`` (early: first fifth of the steps,
-    late: last fifth; otherwise null). ``seen``: ``with_text`` without ``text`` and ``prompt``, which is much faster.
-    ``spent``: ``seen`` plus the greedy rollouts of a baseline, which cost tokens but are not samples.
-    ``groups``: one row per step and group: ``n``, ``verified``, ``scorable`` (no timeout or error), ``successes``,
-    ``tokens`` (including greedy rollouts), ``kind`` (solved, mixed, unsolved; null if never verified), and stage,
-    stream and context of the first success, null without one. ``bins``: the steps.
+    - ``with_text``: rollouts with ``success`` (1, 0; null if never verified), ``length`` (own and observed tokens plus
+      prefix), ``upto`` (last step of the bin; at most ``BINS`` bins) and ``phase`` (early: first fifth of the steps,
+      late: last fifth; otherwise null).
+    - ``seen``: ``with_text`` without ``text`` and ``prompt``; queries on ``seen`` are much faster.
+    - ``spent``: ``seen`` with the greedy rollouts of a baseline, which cost tokens but are not samples.
+    - ``groups``: one row per step and group: ``n``, ``verified``, ``scorable`` (no timeout or error), ``successes``,
+      ``tokens`` (including greedy rollouts), ``kind`` (solved, mixed, unsolved; null if never verified), and stage,
+      stream and context of the first success (null without a success).
+    - ``bins``: the steps with their bins.
     """
     try:
         return run.query(sql, values)
@@ -103,7 +105,10 @@ def split(run: RunData) -> str:
 
 
 def ends(run: RunData, most: int) -> dict[str, list[int]]:
-    """Return at most ``most`` of the first and of the last steps, by display name; a single step as "all responses"."""
+    """Return at most ``most`` first steps and ``most`` last steps, by display name.
+
+    If there is only one step, its display name is "all responses".
+    """
     columns = query(run, "SELECT step, phase FROM bins ORDER BY step")
     steps = {phase: columns["step"][columns["phase"] == phase].tolist() for phase in ("early", "late", None)}
     if not steps["late"]:
@@ -154,7 +159,7 @@ def by(columns: Columns, key: str) -> dict[str, Columns]:
 
 
 def shares(columns: Columns, name: str, count: str, kinds: Sequence[str]) -> list[Series]:
-    """Return series for a stack over ``upto``: each kind's share of a bin, 0 if the kind does not occur in the bin."""
+    """Return series for a stacked plot over ``upto``: the share of each kind in a bin, 0 if the kind does not occur."""
     at = np.unique(columns["upto"])
     place = {x: i for i, x in enumerate(at.tolist())}
     counts = {kind: np.zeros(len(at)) for kind in kinds}

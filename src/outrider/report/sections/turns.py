@@ -1,4 +1,4 @@
-"""Turns: requests to environments, and the environments' observations."""
+"""The section on turns: requests to environments, and the environments' observations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TEXT = (
     "they fill the context. A rise in turns without a rise in success brings no new information. Errors are turns "
     "with an invalid request, such as a malformed call or an unknown name."
 )
-_MOST = 8  # rollouts with this many turns or more share one row
+_MOST = 8  # rollouts with at least this number of turns share one row
 
 
 def section(run: RunData) -> Section | None:
@@ -20,7 +20,7 @@ def section(run: RunData) -> Section | None:
     there = one(
         query(run, "SELECT max(turns) AS turns, sum(observed) AS observed, sum(turn_errors) AS errors FROM seen")
     )
-    # None and NaN (unknown in a dump) count as neither
+    # None and NaN (unknown numbers) count as 0
     if not ((there["turns"] or 0) > 1 or (there["observed"] or 0) > 0 or (there["errors"] or 0) > 0):
         return None
     columns = query(

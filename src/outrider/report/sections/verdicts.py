@@ -1,4 +1,4 @@
-"""The verifier: outcomes over time, verification time, and failures."""
+"""The section on the verifier: outcomes over time, verification time, and failures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return outcomes and seconds over time, the most common reasons, the slowest verdicts; None without verdicts."""
+    """Return outcomes and seconds over time, common reasons, and the slowest verdicts; None without verdicts."""
     outcomes = query(
         run, "SELECT upto, outcome, count(*) AS n FROM seen WHERE outcome IS NOT NULL GROUP BY ALL ORDER BY upto"
     )
