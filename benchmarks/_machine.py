@@ -57,6 +57,15 @@ def sgemm(size: int = 1024, seconds: float = 1.0) -> float:
     return best
 
 
+def operations(run: Callable[[], object]) -> dict[str, float]:
+    """Share of the time that each of the ten largest operations takes itself, by PyTorch's profiler."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as found:
+        run()
+    events = sorted(found.key_averages(), key=lambda event: -event.self_cpu_time_total)
+    total = sum(event.self_cpu_time_total for event in events)
+    return {event.key: round(event.self_cpu_time_total / total, 3) for event in events[:10]}
+
+
 def requests(policy: Policy, problems: int, n: int) -> list[SampleRequest]:
     """Held-out problems of the embedded task, all sizes in turn."""
     return [

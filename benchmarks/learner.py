@@ -11,7 +11,7 @@ import statistics
 
 import numpy as np
 import torch
-from _machine import PAIRS, base, keep, rates, ratio, rounded, sgemm
+from _machine import PAIRS, base, keep, operations, rates, ratio, rounded, sgemm
 
 from outrider.config import load_recipe
 from outrider.learn.local import LocalLearner
@@ -82,12 +82,14 @@ def main() -> None:
     }
     plain = padded(policy, batch)
     for micro_tokens in (2048, 4096, 16_384):
-        ours, theirs = rates(packed(policy, batch, micro_tokens), plain)
+        learn = packed(policy, batch, micro_tokens)
+        ours, theirs = rates(learn, plain)
         numbers[f"micro_tokens_{micro_tokens}"] = {
             "tokens_per_second": round(statistics.median(ours)),
             "padded_tokens_per_second": round(statistics.median(theirs)),
             "ratio": rounded(ratio(ours, theirs), 2),
             "share_of_sgemm": round(6 * parameters * statistics.median(ours) / peak, 3),
+            "operations": operations(learn),
         }
     keep("learner", numbers)
 

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 import torch
-from _machine import PAIRS, base, keep, rates, ratio, rounded, sgemm
+from _machine import PAIRS, base, keep, operations, rates, ratio, rounded, sgemm
 from _sampling_rates import ROWS, generate_rate_function, machine, sampler_rate_function
 
 from outrider.processes.launch import launch
@@ -25,12 +25,14 @@ def main() -> None:
     plain = generate_rate_function(1)
     parameters = sum(p.numel() for p in base().model.parameters())
     for path in ("fused", "packed", "plain"):
-        ours, theirs = rates(sampler_rate_function(path), plain)
+        sample = sampler_rate_function(path)
+        ours, theirs = rates(sample, plain)
         numbers[path] = {
             "tokens_per_second_one_thread": round(statistics.median(ours)),
             "generate_tokens_per_second_one_thread": round(statistics.median(theirs)),
             "ratio": rounded(ratio(ours, theirs), 2),
             "share_of_sgemm": round(2 * parameters * statistics.median(ours) / peak, 3),
+            "operations": operations(sample),
         }
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "machine"

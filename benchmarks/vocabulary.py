@@ -12,7 +12,7 @@ import statistics
 
 import numpy as np
 import torch
-from _machine import keep, rates, ratio, rounded, sgemm
+from _machine import keep, operations, rates, ratio, rounded, sgemm
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from outrider.model.load import Policy
@@ -75,15 +75,6 @@ def generate():
         return int(out[:, PROMPT:].numel())
 
     return run
-
-
-def operations(run) -> dict[str, float]:
-    """Share of the time that the ten largest operations take themselves."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as found:
-        run()
-    events = sorted(found.key_averages(), key=lambda event: -event.self_cpu_time_total)
-    total = sum(event.self_cpu_time_total for event in events)
-    return {event.key: round(event.self_cpu_time_total / total, 3) for event in events[:10]}
 
 
 def main() -> None:
