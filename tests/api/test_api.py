@@ -497,7 +497,7 @@ def test_several_rewards_are_a_weighted_sum_also_of_a_notebooks_functions() -> N
         ({"reward": [contains], "reward_weights": 1.0}, "reward_weights is float: give a list"),
         ({"reward": [[contains], contains]}, "reward is a list with a list inside"),
         ({"reward": contains, "success_at": "high"}, "success_at is 'high', not a number"),
-        ({"reward": max}, "what it takes cannot be known"),
+        ({"reward": max}, "its parameters cannot be inspected"),
         ({"environment": 7}, "environment is int: give its class, or the import path of it"),
         ({"environment": "nowhere.py:Guess"}, "no such file"),
         ({"environment": outrider.Problem}, "is no environment"),

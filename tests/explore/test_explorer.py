@@ -159,7 +159,7 @@ def test_a_problem_that_returns_within_a_batch_is_passed_over() -> None:
 
 def test_a_step_does_not_begin_with_fewer_problems_than_it_asks_for() -> None:
     made = Explorer([Uniform(n=2)], ProblemStream(lambda index: PROBLEMS[0]), ScriptedEngine(), seed=0)
-    with pytest.raises(UserError, match=r"a step wants 2 problems, but of the next \d+ only 1 are different"):
+    with pytest.raises(UserError, match=r"a step needs 2 problems, but only 1 of the next \d+ are distinct"):
         made.explore(1, 2, lambda requests: [])
 
 

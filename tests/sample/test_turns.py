@@ -418,7 +418,7 @@ def test_what_the_tokenizer_cannot_write_fails_the_rollout_and_is_named(policy: 
     assert failed
     for rollout in failed:
         assert rollout.verdict is not None
-        assert "the tokenizer has no token for 'é', '世' of what it says" in rollout.verdict.detail
+        assert "the tokenizer has no token for 'é', '世' in the observation" in rollout.verdict.detail
 
 
 def test_an_observation_without_room_in_the_context_is_excluded(policy: Policy) -> None:

@@ -94,7 +94,7 @@ def test_only_the_levels_that_are_named_are_trained_on_and_the_rest_is_counted(f
 
 def test_levels_that_no_problem_has_are_refused(files):
     assert "no problem is of the levels 3 (known: 0, 1, 2)" in complaint(**files, level="level", levels=["3"])
-    with pytest.raises(ValidationError, match="name the field that says a problem's level"):
+    with pytest.raises(ValidationError, match="name the field with a problem's level"):
         Table(**files, levels=["3"])
 
 

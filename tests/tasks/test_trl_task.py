@@ -213,7 +213,7 @@ def test_a_random_start_is_one_for_a_problem_and_equal_rows_are_problems(rows: P
 
 def test_a_start_that_follows_from_nothing_is_said(rows: Path) -> None:
     made = task("Clock")
-    with pytest.raises(ValueError, match=r"reset says .* and not .*, as the prompt does"):
+    with pytest.raises(ValueError, match=r"reset returned .*, but the prompt has"):
         made.make_environment().begin(made.heldout(1)[0], 0)
     assert "2 failed" in compare_environments(made, made.heldout(2)).sentence
 
@@ -234,7 +234,7 @@ def test_validate_calls_every_tool_twice(rows: Path) -> None:
         ("Silent", {"reward_funcs": [f"{ZOO}:of_a_trainer"]}, "asks for trainer_state, which is not known"),
         ("Undescribed", {}, "the tool pull cannot be described"),
         ("Counter", {"train_data": "held.jsonl"}, "every row is also held out"),
-        ("Counter", {"limits": {"bytes": 3}}, "reset says more than 3 bytes (limits.bytes)"),
+        ("Counter", {"limits": {"bytes": 3}}, "reset returns more than 3 bytes (limits.bytes)"),
     ],
 )
 def test_what_is_no_such_class_is_a_sentence(rows: Path, kind: str, options: dict[str, Any], said: str) -> None:

@@ -52,9 +52,9 @@ ESCAPES = {
     "colliding hashes": (
         "class Slow(dict):\n    def items(self): return [(i * (2 ** 61 - 1), 0) for i in range(1, 10 ** 5)]\n"
         "def add(a, b): return Slow()",
-        "what it returned used up 1 s of CPU time of the tests",
+        "the returned value used up 1 s of CPU time of the tests",
     ),
-    "a value without an end": ("def add(a, b): return range(10 ** 18)", "what it returned used up 1 s of CPU time"),
+    "a value without an end": ("def add(a, b): return range(10 ** 18)", "the returned value used up 1 s of CPU time"),
     "a value that cannot go back": (
         "def add(a, b):\n    x = []\n    for _ in range(400): x = [x]\n    return x",
         "test 1 of 2: RecursionError",

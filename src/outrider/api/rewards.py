@@ -97,7 +97,7 @@ def style_of(function: Callable[..., Any]) -> Style:
     try:
         names = inspect.signature(function).parameters
     except (TypeError, ValueError) as error:
-        raise UserError(f"reward {function!r:.40}: what it takes cannot be known ({error})") from None
+        raise UserError(f"reward {function!r:.40}: its parameters cannot be inspected ({error})") from None
     found = [OTHER_STYLES[name] for name in names if name in OTHER_STYLES]
     return "trl" if "trl" in found else "verifiers" if found else "plain"
 

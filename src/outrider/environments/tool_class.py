@@ -117,7 +117,7 @@ class ToolEnvironment(Environment):
         if written is None:  # the caller only needs the opening text for the prompt
             return opening
         if opening != written:
-            raise ValueError(f"reset says {opening[:60]!r} and not {written[:60]!r}, as the prompt does")
+            raise ValueError(f"reset returned {opening[:60]!r}, but the prompt has {written[:60]!r}")
         self._problem = problem
         return ""
 

@@ -116,8 +116,8 @@ class Explorer:
         before, taken = self.stream.position, self._take(step, problems, ())
         if len(taken) < problems:
             raise UserError(
-                f"a step wants {problems} problems, but of the next {self.stream.position - before} only {len(taken)} "
-                "are different and not skipped by a stage"
+                f"a step needs {problems} problems, but only {len(taken)} of the next {self.stream.position - before} "
+                "are distinct and not skipped by a stage"
             )
         return taken
 

@@ -74,7 +74,7 @@ class CarriedChain(NamedTuple):
             known = " or ".join(str(sorted(values)) for values in self.verdicts)
             raise UserError(
                 f"a completion has the reward {rewards_B[strange_SB[0]][0]}, and rewards of verdicts are {known}: for "
-                "others success_at says from which reward a completion succeeds"
+                "other rewards, set success_at, the minimum reward of a success"
             )
         return np.asarray(rewards_B == np.float32(self.success))
 

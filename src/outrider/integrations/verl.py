@@ -92,7 +92,7 @@ def estimator(chain: Sequence[Described], success_above: float | None = None) ->
         token_level_rewards: Tensor, response_mask: Tensor, index: Any = None, config: Any = None, **unused: Any
     ) -> tuple[Tensor, Tensor]:
         if index is None:
-            raise UserError("this batch of verl has no uid, so nothing says which rows answer one prompt")
+            raise UserError("this batch of verl has no uid, so the rows of one prompt cannot be grouped")
         mask_BT = response_mask.bool().cpu().numpy()
         rewards_B = (token_level_rewards * response_mask).sum(-1).double().cpu().numpy()
         success_B = None if success_above is None else rewards_B > success_above

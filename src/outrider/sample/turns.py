@@ -144,7 +144,9 @@ class TurnSampler:
                 )
             )
         if lost := lost_characters(self._policy.tokenizer, answer.observation):
-            return path.fail(Failed(f"the tokenizer has no token for {', '.join(map(repr, lost[:5]))} of what it says"))
+            return path.fail(
+                Failed(f"the tokenizer has no token for {', '.join(map(repr, lost[:5]))} in the observation")
+            )
         said = self._encoded(path, answer.observation)
         if path.turns == 0 and path.request.prefix is not None:
             return self._compare(path, said, path.opening)

@@ -131,7 +131,7 @@ class Table(Task):
             if hidden is not None and any(part.field == hidden for part in parts):
                 raise ValueError(f"prompt: {{{hidden}}} would show the {what}")
         if self.levels and self.level is None:
-            raise ValueError("levels: name the field that says a problem's level (level)")
+            raise ValueError("levels: name the field with a problem's level (level)")
         if self.messages is not None and self.prompt != PROMPT:
             raise ValueError(
                 f"messages: the field {self.messages!r} holds the whole prompt, so there is no other (prompt)"

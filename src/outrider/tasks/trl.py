@@ -126,7 +126,7 @@ class Trl(TurnTask):
                 raise UserError(f"problem {problem.id!r}: its environment cannot begin ({said.why})")
             if said.cut:
                 raise UserError(
-                    f"problem {problem.id!r}: reset says more than {self.limits.bytes} bytes (limits.bytes)"
+                    f"problem {problem.id!r}: reset returns more than {self.limits.bytes} bytes (limits.bytes)"
                 )
             opening = said.observation
             self._prompted[problem.id] = replace(

@@ -158,7 +158,7 @@ def idle_credit(component: Baseline | Shaper | RewardShaper) -> str:
         return ""
     most = max(int(tokens) for group in GROUPS for tokens in group.tokens_G)
     groups = f"{len(GROUPS)} groups (step {STEP}, up to {most} tokens a response)"
-    return f"it changed no advantage of {groups}, so what it changes was not checked"
+    return f"it changed no advantage of {groups}, so its effect was not checked"
 
 
 def _advice(cls: type[Options]) -> str:

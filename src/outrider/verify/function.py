@@ -198,7 +198,7 @@ class RewardFunction:
         try:
             self.signature = inspect.signature(function)
         except (TypeError, ValueError) as error:
-            raise UserError(f"function {where!r}: what it takes cannot be known ({error})") from error
+            raise UserError(f"function {where!r}: its parameters cannot be inspected ({error})") from error
         parameters = self.signature.parameters.values()
         self.takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
         self.needed = [

@@ -219,7 +219,9 @@ class Sandbox:
         process.kill()
         status = process.wait()
         if status == signal.SIGXCPU:
-            return ProgramFaultError(f"what it returned used up {self._limits.cpu_seconds} s of CPU time of the tests")
+            return ProgramFaultError(
+                f"the returned value used up {self._limits.cpu_seconds} s of CPU time of the tests"
+            )
         # if lack of memory does not explain a death by signal, the program is the cause, since no other process sends
         # signals
         if (status < 0 or status > 128) and not self.memory_ran_out:
