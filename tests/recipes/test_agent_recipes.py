@@ -217,7 +217,7 @@ def test_an_interpreter_and_a_small_model_on_gsm8k(tmp_path: Path, name: str) ->
 PAGE = (Path(__file__).parents[2] / "docs" / "environments.md").read_text()
 STAGES = PAGE.partition("Progressive tool integration")[2].partition("## ")[0]
 TABLE = re.findall(
-    r"^\| ([\w-]+) \| `(outrider train .*?)` \| `(outrider train .*?)` \| (.*?) ?\|$", PAGE, re.MULTILINE
+    r"^\| ([\w-]+) \| `(outrider train .*?)` \| `(outrider train .*?)` \| (\w*) ?\| (\w*) ?\|$", PAGE, re.MULTILINE
 )
 
 
@@ -225,9 +225,9 @@ def test_the_table_has_every_method_of_agents() -> None:
     assert [row[0] for row in TABLE] == ["GRPO", "DARS", "XRPO", "DEEP-GRPO", "Tree-GRPO", "TreeRL", "ARPO"]
 
 
-@pytest.mark.parametrize(("method", "there", "here", "begin"), TABLE, ids=[row[0] for row in TABLE])
+@pytest.mark.parametrize(("method", "there", "here", "on_countdown", "on_turns"), TABLE, ids=[row[0] for row in TABLE])
 def test_a_method_of_the_table_is_one_recipe_in_two_places(
-    method: str, there: str, here: str, begin: str, capsys: pytest.CaptureFixture[str]
+    method: str, there: str, here: str, on_countdown: str, on_turns: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recipes = []
     for line in (there, here):
@@ -241,4 +241,4 @@ def test_a_method_of_the_table_is_one_recipe_in_two_places(
     assert one.resolved()["credit"] == many.resolved()["credit"]
     kinds = [type(segment) for r in recipes for stage in r.explore if (segment := getattr(stage, "segment", None))]
     said = {"steps": Delimiter, "tokens": Chunk, "turns": Turns}
-    assert kinds == [said[word] for word in begin.split(", ") if begin]
+    assert kinds == [said[word] for word in (on_countdown, on_turns) if word]
