@@ -66,13 +66,17 @@ def test_other_models_are_left_alone() -> None:
         make_base(model)
 
 
-def test_other_settings_make_another_folder(small: str, tmp_path: Path) -> None:
-    base = made_base(small)
-    (tmp_path / "package/base/small/sft.yaml").write_text(SETTINGS.replace("steps: 1", "steps: 2"))
-    other = made_base(small)
+def test_other_settings_make_another_folder_and_other_comments_do_not(small: str, tmp_path: Path) -> None:
+    base, file = made_base(small), tmp_path / "package/base/small/sft.yaml"
     assert base is not None
-    assert other is not None
-    assert base.folder != other.folder
+    for settings, same in (
+        (SETTINGS.replace("steps: 1", "steps: 2"), False),
+        (f"# said otherwise\n{SETTINGS}".replace("steps: 1", "steps: 1   # few"), True),
+    ):
+        file.write_text(settings)
+        other = made_base(small)
+        assert other is not None
+        assert (base.folder == other.folder) == same
 
 
 @pytest.mark.parametrize("info", list_settings(), ids=lambda info: info.name)

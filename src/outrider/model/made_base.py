@@ -49,5 +49,6 @@ def made_base(model: str) -> MadeBase | None:
     if not file.is_file():
         return None
     settings = file.read_text("utf-8")
-    key = hashlib.blake2b(settings.encode(), digest_size=6).hexdigest()
+    values = re.sub(r"[ \t]*#.*", "", settings).strip()  # a comment changes no model, and training takes half an hour
+    key = hashlib.blake2b(values.encode(), digest_size=6).hexdigest()
     return MadeBase(cache_folder() / f"base-{name}-{key}", settings)
