@@ -118,6 +118,16 @@ def measured() -> str:
     return _lines(rows)
 
 
+def measured_auto() -> str:
+    """What a run would say and what its process takes, with the values that ``auto`` chooses for made-up machines."""
+    keys = ("estimated", "measured", "ratio", "said", "resident")
+    rows = [["model, machine", "estimated, MiB", "measured, MiB", "ratio", "printed by the run, MiB", "resident, MiB"]]
+    rows.append(["---", *["---:"] * 5])
+    for case in json.loads(MEASURED.read_text())["auto"]:
+        rows.append([case["case"].removeprefix("auto, "), *(str(case.get(key, "")) for key in keys)])
+    return _lines(rows)
+
+
 def chosen() -> str:
     """The values of ``auto``: rows, tokens of a micro-batch, whether layers are recomputed; and the GiB needed."""
     rows = [["model", *MACHINES], ["---"] * (len(MACHINES) + 1)]
@@ -142,7 +152,7 @@ def _chosen(config: Mapping[str, Any], devices: Devices) -> str:
 
 def blocks() -> Mapping[str, str]:
     """The text between each pair of marks of the page."""
-    return {"auto": chosen(), "one": table(ONE), "eight": table(SHARES), "measured": measured()}
+    return {"auto": chosen(), "one": table(ONE), "eight": table(SHARES), "measured": measured(), "measured_auto": measured_auto()}
 
 
 def page(old: str) -> str:
