@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 
 def report(path: str | Path, *, columns: Mapping[str, str] | None = None, out: str | Path | None = None) -> Report:
-    """Examine a run, and write ``report.html`` and ``report.json``: detected problems (findings), curves and rollouts.
+    """Examine a run, and write ``report.html`` and ``report.json`` with detected problems (findings), curves and
+    rollouts.
 
     The command ``outrider report`` calls the same code. Notices on unreadable parts are printed to standard error.
 

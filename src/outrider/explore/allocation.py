@@ -60,7 +60,7 @@ class Allocation(PlansAhead, Stage):
     def counts(self, problems: Sequence[Problem], ties: Sequence[int]) -> list[int]:
         """Return the rollouts per problem, which sum to ``n`` times the number of problems.
 
-        Ties go to the smaller value of ``ties``. The method also sets the step's metrics (``_numbers``);
-        :meth:`plan` adds the minimum and maximum rollouts per problem.
+        Ties go to the problem with the smaller value in ``ties``. The method also sets the step's metrics
+        (``_numbers``); :meth:`plan` adds the minimum and maximum rollouts per problem.
         """
         raise NotImplementedError

@@ -23,11 +23,11 @@ class Commit(Stage):
 
     All other problems are dropped with a reason: ``commit: too easy``, ``commit: too hard``, ``commit: unscorable``
     (the verifier failed on the whole pilot) or ``commit: surplus`` (beyond ``target``, chosen by a seeded draw). A
-    group holds the pilot and the additional rollouts. While fewer than ``target`` problems are within ``[low, high]``,
-    new problems get a pilot, in at most ``attempts`` rounds. :func:`outrider.explore.refill.expected` gives the number
-    of new problems per round, which is at most the number that the step began with. After the last round the step
-    trains on the problems it has, and the metric ``missing`` counts the shortfall. Without a target, every problem
-    within ``[low, high]`` is accepted, and no new problems are taken.
+    problem's group holds both the pilot and the additional rollouts. While fewer than ``target`` problems are within
+    ``[low, high]``, new problems get a pilot, in at most ``attempts`` rounds. :func:`outrider.explore.refill.expected`
+    gives the number of new problems per round, which is at most the number that the step began with. After the last
+    round the step trains on the accepted problems, and the metric ``missing`` counts how many fewer than ``target``
+    they are. Without a target, every problem within ``[low, high]`` is accepted, and no new problems are taken.
 
     With ``evict``, a problem is skipped after a step in which all of its rollouts (at least two) succeeded. If an
     evicted problem comes up a third time in one step, the training set has too few other problems, so the problem is

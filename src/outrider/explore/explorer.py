@@ -48,7 +48,7 @@ class Explorer:
         stream: source of the problems.
         engine: the policy and its tokenizer, for the stages.
         seed: the run's master seed.
-        share: runs a function on the planning process and broadcasts the result.
+        share: runs a function on the planning process and broadcasts the result to all processes.
         prompt_limit: maximum prompt tokens with which the longest response still fits into the model's context.
     """
 
@@ -180,7 +180,8 @@ class Explorer:
     def _complete(
         self, requests: Sequence[SampleRequest], groups: Mapping[str, Group], step: int, stage: str
     ) -> list[SampleRequest]:
-        """Number the rollouts within their groups and fill in defaults. Requests for zero rollouts are removed."""
+        """Number the requested rollouts within their groups and fill in the requests' defaults. Requests for zero
+        rollouts are removed."""
         members = {key: group.size for key, group in groups.items()}
         completed = []
         for request in requests:

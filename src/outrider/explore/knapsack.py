@@ -41,10 +41,10 @@ def enough(p: float, chance: float, most: int) -> int:
 class Knapsack(Allocation):
     """Allocates ``n`` rollouts per problem on average, to maximise the sum of :func:`value`.
 
-    A problem's pass rate ``p`` is estimated from the last step that sampled the problem (its last visit), or from its
-    last ``window`` rollouts if this visit had fewer. The pass rate counts as known after ``known`` rollouts. Problems
-    with an unknown pass rate get ``n`` rollouts, and all other problems start with ``min_n``. The remaining budget is
-    spent exactly, with at most ``max_n`` rollouts per problem:
+    A problem's pass rate ``p`` is estimated from the last step that sampled the problem. If this step sampled fewer
+    than ``window`` rollouts of the problem, the estimate uses the problem's last ``window`` rollouts. The pass rate
+    counts as known after ``known`` rollouts. Problems with an unknown pass rate get ``n`` rollouts, and all other
+    problems start with ``min_n``. The remaining budget is spent exactly, with at most ``max_n`` rollouts per problem:
 
     1. problems with ``0 < p < 1`` get rollouts by value, up to the sum of :func:`enough` over these problems;
     2. the rest goes evenly to known unsolved problems (``p = 0``), or to solved problems if no problem is unsolved;

@@ -61,7 +61,7 @@ def exploration_bonus(n_P: Counts, pulls: int, weight: float) -> Floats:
 
 
 class Prioritise(Stage):
-    """Divides what remains of ``total`` rollouts per step among the problems, in proportion to their priorities.
+    """Divides the rest of a step's ``total`` rollouts among the problems, in proportion to their priorities.
 
     ``Π_q = Δ_q(n_q) + λ sqrt(log(1 + T) / n_q)`` (Eq. 3): :func:`reduction` plus :func:`exploration_bonus`. The
     remaining budget is split evenly over ``rounds``; a remainder goes to earlier rounds.
@@ -80,12 +80,12 @@ class Prioritise(Stage):
     the budget or exceed it (metric ``overdrawn``). For an empty batch nothing is requested. There is no minimum: a
     problem may get no rollout (Appendix J of the paper reports 0 to 7 per problem).
 
-    Our choices where the paper is ambiguous: its alpha = 0.95 is read as a confidence *level*; taken literally, the
-    quantile would be 0.525, and the bonus would dominate Δ. λ, which the paper does not give, is 0.1. T is the round's
-    own budget, or with ``cumulative`` the step's total rollouts after the round. The paper allocates "the next rollout"
-    in one place and "in proportion" in another; we allocate in proportion. The metric ``effective_problems`` is ``(Σ
-    n)^2 / Σ n^2``; ``weight_max`` is the largest group size divided by the mean group size. If every rollout or token
-    has the same weight in the loss, a problem's weight is its share of rollouts, which depends on outcomes.
+    Our choices where the paper is ambiguous: the paper's alpha = 0.95 is read as a confidence *level*; taken literally,
+    the quantile would be 0.525, and the bonus would dominate Δ. λ, which the paper does not give, is 0.1. T is the
+    round's own budget, or with ``cumulative`` the step's total rollouts after the round. The paper allocates "the next
+    rollout" in one place and "in proportion" in another; we allocate in proportion. The metric ``effective_problems``
+    is ``(Σ n)^2 / Σ n^2``; ``weight_max`` is the largest group size divided by the mean group size. If every rollout or
+    token has the same weight in the loss, a problem's weight is its share of rollouts, which depends on outcomes.
 
     Source: XRPO (arXiv 2510.06672), section 3.2, Algorithm 1.
 

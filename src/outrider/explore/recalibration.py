@@ -17,7 +17,8 @@ DISCOUNT = 0.95
 RIDGE = 20.0
 """Ridge penalty towards the identity map; as strong as 80 rollouts at a pass rate of one half."""
 MAX_MOVE = 1.0
-"""Maximum change of a predicted logit per step; a larger Newton step would leave the range where it is accurate."""
+"""Maximum change of a predicted logit per step; a larger Newton step would leave the range where the Newton step is
+accurate."""
 
 _IDENTITY = np.array([1.0, 0.0])
 

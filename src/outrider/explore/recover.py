@@ -45,7 +45,7 @@ class Recoverability:
         return -np.logaddexp(0.0, -(self.w * ratios + self.b))
 
     def learn(self, ratios: Sequence[float], recovered: Sequence[bool]) -> None:
-        """Add outcomes, remove the oldest outcomes, and refit."""
+        """Add outcomes, remove the oldest outcomes beyond ``memory``, and refit."""
         self.ratios = [*self.ratios, *ratios][-self.memory :]
         self.recovered = [*self.recovered, *recovered][-self.memory :]
         self.w = self.b = None

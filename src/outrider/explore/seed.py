@@ -71,8 +71,8 @@ class ExemplarTemplate(Options):
 
 
 class _Prompt(NamedTuple):
-    """A prompt with examples; ``cut`` is whether solutions were truncated. Without exemplars the plain prompt is
-    used."""
+    """A prompt with examples; ``cut`` states whether solutions were truncated. If the tuple has no exemplars, the plain
+    prompt is used."""
 
     ids: Ids
     exemplars: tuple[str, ...] = ()
@@ -80,16 +80,16 @@ class _Prompt(NamedTuple):
 
 
 class Seed(Options):
-    """Adds the ``k`` nearest solved problems as examples to the prompt of a problem without a success.
+    """Adds the ``k`` most similar solved problems as examples to the prompt of a problem that has no success yet.
 
     The corpus holds the problems that the run itself has solved. After each step, every problem's last success replaces
-    the problem's entry; successes with in-context examples count too and are marked. Success means the verifier's
-    verdict. ``<think>…</think>`` is removed from solutions. Solved problems are ranked by cosine similarity of the
-    questions, highest first; ties go to the problem stored last. A problem is never its own example, not even under
-    another id, and there is no minimum similarity. :class:`ExemplarTemplate` formats the prompt. If the prompt has more
-    than ``max_tokens`` tokens, or leaves no room in the model's context for the longest response, all solutions are
-    truncated to the same length. If even one character per solution is too long, the last example is dropped. The
-    question is never truncated.
+    the problem's entry; successes sampled with in-context examples count too and are marked. Success means the
+    verifier's verdict. ``<think>…</think>`` is removed from solutions. Solved problems are ranked by cosine similarity
+    of the questions, highest first; ties go to the problem stored last. A problem is never its own example, not even
+    under another id, and there is no minimum similarity. :class:`ExemplarTemplate` formats the prompt. If the prompt
+    has more than ``max_tokens`` tokens, or leaves no room in the model's context for the longest response, all
+    solutions are truncated to the same length. If even one character per solution is too long, the last example is
+    dropped. The question is never truncated.
 
     Degenerate cases: fewer than ``k`` solved problems give fewer examples. Without an example that fits, the plain
     prompt is used (metric ``unseeded``). A full corpus removes its oldest entry (metric ``evicted``).
@@ -104,8 +104,8 @@ class Seed(Options):
     examples. ``original`` trains the rollout with the plain prompt and uses the sampling log-probabilities as old
     log-probabilities. The ratio then starts at ``pi(y | plain) / pi(y | seeded)``. The surrogate's clip bounds this
     ratio for positive advantages; ``objective.correction: truncate`` bounds it for all advantages. Only untruncated
-    weights of whole responses would give the plain prompt's gradient in expectation. ``excluded`` uses the rollout only
-    in the baseline. Evaluation uses no stages, and therefore no seeding.
+    importance weights of whole responses would give the plain prompt's gradient in expectation. ``excluded`` uses the
+    rollout only in the baseline. Evaluation uses no stages, and therefore no seeding.
 
     Source: XRPO (arXiv 2510.06672), section 3.2 and appendix C.
 
@@ -175,7 +175,7 @@ class Seed(Options):
         return seeded
 
     def _nearest(self, problems: Sequence[Problem]) -> list[list[str]]:
-        """Return the ids of each problem's ``k`` nearest entries, best first."""
+        """Return the ids of the ``k`` corpus entries nearest to each problem, best first."""
         ids = list(self._corpus.entries)[::-1]  # latest first, so that a stable sort prefers the latest in ties
         texts = [entry.question for entry in self._corpus.entries.values()][::-1]
         own = [normalised(text) for text in texts]
@@ -206,8 +206,8 @@ class Seed(Options):
         """Store the solved problems of a step and return the metrics.
 
         Metrics: rollouts with examples, rollouts without an available example, rollouts with truncated solutions,
-        rollouts with fewer than ``k`` examples; problems solved only with examples; removed entries; all entries;
-        entries from seeded rollouts.
+        rollouts with fewer than ``k`` examples; problems solved only with examples; corpus entries removed; corpus
+        entries in total; corpus entries from rollouts with examples.
         """
         self._prompts.clear()
         evicted = self._corpus.learn(groups)

@@ -134,7 +134,8 @@ class Delimiter(Segmenter):
 
 
 class Turns(Segmenter):
-    """Cuts at an agent's turns: where an observation ends and the policy continues. A single turn is one segment.
+    """Cuts at an agent's turns: where an observation ends and the policy continues. A response of a single turn is one
+    segment.
 
     Source: DEEP-GRPO (arXiv 2602.14169) section 4.1, Think-Action-Observation steps; Tree-GRPO's nodes.
 

@@ -139,7 +139,8 @@ class Vip(Allocation):
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         """Learn from a step and return its metrics.
 
-        ``off`` is the mean absolute error of predicted pass rates, ``remembered`` the number of remembered questions.
+        ``off`` is the mean absolute error of predicted pass rates; ``remembered`` is the number of remembered
+        questions.
         """
         rates = {}
         for group in sorted(groups, key=lambda group: group.problem.id):  # so that batch order does not matter

@@ -1,4 +1,4 @@
-"""Interface of a selector, which picks the cuts to branch."""
+"""Interface of a selector, which picks the cuts (positions in rollouts) to branch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from outrider.record import Rollout
 
 
 class Pivot(NamedTuple):
-    """A branch point after ``rollout.response_ids[:at]``; branches at 0 start at the prompt and are new roots."""
+    """A branch point after ``rollout.response_ids[:at]``; with ``at`` 0, branches start at the prompt and are new
+    roots."""
 
     rollout: Rollout
     at: int
@@ -64,7 +65,7 @@ class FillingSelector(Protocol):
 
 
 class Selector(Options):
-    """A rule that picks branch points (pivots). Fields are the recipe's options; state is in ``PrivateAttr``."""
+    """A rule that picks branch points (pivots). Fields are the recipe's options; private attributes hold the state."""
 
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "rollout"
     """The unit of a source: a single rollout, a root with its whole tree, or all rollouts of a problem."""
