@@ -24,7 +24,8 @@ class GroupMean(Baseline):
     epsilon).
 
     Dividing by the standard deviation gives groups with rare successes (or rare failures) more weight. With rewards of
-    0 and 1 the factor is between about 2 (half of the group succeeds) and ``sqrt(n)`` (one member differs).
+    0 and 1 the division multiplies advantages by a factor between about 2 (half of the group succeeds) and ``sqrt(n)``
+    (one member differs).
 
     ``per_conditioning`` compares members with solved examples in the prompt only with each other, and members with a
     plain prompt only with each other. With a joint mean, a failure from the plain prompt would be penalised for not

@@ -29,10 +29,10 @@ class PassK(Baseline):
       is PKPO's Eq. 33 times n. A failure gets 0. For k = 1 the subset without i is empty, and the variant is
       :class:`LeaveOneOut`, as in the paper.
     * ``pkpo_centred``: :math:`A_i = k (M_i - M)`, which is PKPO's Eq. 19 minus its group mean, times n, or k times the
-      numerator of ``training``. For k = 1 it is :class:`GroupMean` without ``std``.
+      numerator of ``training``. For k = 1 this variant is :class:`GroupMean` without ``std``.
 
     The mean over members of :math:`A_i \nabla \log \pi(y_i)` estimates the gradient of pass@k (for rewards other than 0
-    and 1, of the expected best of k). The estimate is unbiased under ``pkpo``, and shorter by exactly the factor
+    and 1, of the expected best of k). The estimate is unbiased under ``pkpo``, and scaled by exactly the factor
     :math:`1 - k/n` under ``pkpo_centred``. PKPO sums over members instead of averaging, hence the factor n.
 
     Advantages are computed from the differences of sorted rewards. From the j-th reward (counted from 0) to the next,
@@ -94,7 +94,8 @@ class PassK(Baseline):
 
 
 def _deviation(gains: Floats, k: int) -> float:
-    """Return the population standard deviation of the best of k over all subsets, from sorted rewards' differences."""
+    """Return the population standard deviation of the best of k over all subsets, from the differences of the sorted
+    rewards."""
     n = len(gains) + 1
     chances = np.array([comb(j, k - 1) / comb(n, k) for j in range(n)])  # probability that a subset's best is the j-th
     best = np.concatenate([[0.0], np.cumsum(gains)])

@@ -28,9 +28,10 @@ class Position(Shaper):
     Degenerate cases: an advantage of 0 stays 0, as in groups without a gradient and for rollouts without a verdict. The
     token of a one-token response has position 0.
 
-    Source: STILL report, arXiv 2508.07534, Eqs. 8 and 12; defaults from section 4.4.2. Our choice: :math:`l - 0.5`. The
-    report subtracts n = -0.5, which would make the bonus :math:`\gamma` almost everywhere; the released code subtracts
-    0.5. Its cap of half of :math:`|A|` is not in the report, so it is off by default.
+    Source: STILL report, arXiv 2508.07534, Eqs. 8 and 12; defaults from section 4.4.2. Our choice: we subtract n = 0.5
+    from :math:`l`. The report subtracts n = -0.5, which would make the bonus :math:`\gamma` almost everywhere; the
+    released code subtracts 0.5. The released code's cap of half of :math:`|A|` is not in the report, so ``cap`` is off
+    by default.
 
     >>> m = Members(np.array([1.0, 0]), np.array([True, False]), np.array([4, 1]))
     >>> [a.round(3).tolist() for a in Position().shape([np.full(4, 0.5), np.array([-0.5])], m, 1)]

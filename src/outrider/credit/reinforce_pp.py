@@ -31,10 +31,10 @@ class ReinforcePP(BatchBaseline):
     advantage, and no advantage changes its sign. Length normalisation is left to the denominator of the loss.
 
     Degenerate cases: with fewer than two valid members in the batch, or exactly equal :math:`x_i`, all members get
-    exactly 0. With ``group_mean`` the member of a group of one has :math:`x_i = 0`; verl uses its raw reward. Without
-    ``group_mean``, groups of one and groups of equal rewards are compared with the other groups, so responses to hard
-    problems tend to be below average. An invalid member (a rollout that the verifier could not score) gets 0 and does
-    not affect others. A single group is treated as the whole batch.
+    exactly 0. With ``group_mean`` the only member of a group of one has :math:`x_i = 0`; verl uses the member's raw
+    reward. Without ``group_mean``, groups of one and groups of equal rewards are compared with the other groups, so
+    responses to hard problems tend to be below average. An invalid member (a rollout that the verifier could not score)
+    gets 0 and does not affect others. A single group is treated as the whole batch.
 
     The KL to the reference model, which the paper adds to the reward (without ``group_mean``), is not included; use the
     objective's KL term.

@@ -26,8 +26,8 @@ AnySegmenter = Annotated[Segmenter, ComponentOf(SEGMENTERS, "segmenter", Segment
 
 
 class Branch(Stage):
-    """Cuts rollouts into segments, picks branch points (pivots) among the cuts, and continues each pivot ``branches``
-    times.
+    """Cuts rollouts into segments, picks branch points (pivots) among the cuts, and samples ``branches`` continuations
+    of each pivot.
 
     - ``which`` selects the rollouts that may be branched. ``failed``: rollouts without success, including truncated
       rollouts. ``all``: every rollout. ``by_accuracy``: ``ceil(n e^-acc)`` of a problem's n rollouts from the prompt

@@ -11,8 +11,9 @@ from outrider.model.packing import Packable, context_of
 from outrider.record.row import WeightedRow
 
 _REPEATED = 4
-"""One part in 4 of a token's activations is queries, keys and values, which attention repeats per row for a shared
-context. This is an upper bound: a quarter with SmolLM2-135M's widths, a seventh with Qwen2.5-1.5B's."""
+"""Inverse of the share of a token's activations that are queries, keys and values, which attention repeats per row for
+a shared context. The share is at most one quarter: one quarter with SmolLM2-135M's widths, one seventh with
+Qwen2.5-1.5B's widths."""
 
 _MIN_GAIN = 0.1
 """Minimum share of tokens that sharing contexts must save for rows to be sorted by context."""

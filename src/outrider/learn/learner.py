@@ -45,7 +45,7 @@ class Loss(Protocol):
         ...
 
     def prepare(self, rows: Sequence[WeightedRow]) -> list[WeightedRow]:
-        """Set the row weights and flags that depend on the whole optimizer batch, equal on every rank."""
+        """Set the row weights and flags that depend on the whole optimizer batch; they are equal on every rank."""
         ...
 
     def __call__(
@@ -104,7 +104,8 @@ class Learner(Protocol):
         ...
 
     def logprobs(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
-        """Return the log-probability of each own token under the current weights, in the rows' mode, on every rank."""
+        """Return, on every rank, the log-probability of each own token (token after the context) under the current
+        weights, in the rows' mode."""
         ...
 
     def export(self, folder: Path, adapter: bool = False) -> None:
@@ -137,7 +138,8 @@ class EntropyLearner(Protocol):
     """A learner with access to the full distribution of every token."""
 
     def entropies(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
-        """Return the entropy in nats of the distribution at each own token, on every rank, like ``logprobs``."""
+        """Return, on every rank, the entropy in nats of the distribution at each own token (token after the
+        context)."""
         ...
 
 
@@ -194,7 +196,8 @@ def updates(
 
 
 def refuse_modes(rows: Sequence[WeightedRow]) -> None:
-    """Raise ValueError if rows have several log-probability modes, or a truncated mode: ratios would be wrong."""
+    """Raise ValueError if rows have several log-probability modes, or a truncated mode, because importance ratios would
+    be wrong."""
     modes = {row.mode for row in rows}
     if len(modes) > 1 or any(mode.top_p != 1.0 or mode.top_k != 0 for mode in modes):
         raise ValueError(f"rows of different or truncated log-probability modes in one batch: {sorted(modes)}")

@@ -92,9 +92,9 @@ def memory_limit(free: int | None) -> Iterator[None]:
 
 
 def available(root: Path = Path("/")) -> int | None:
-    """Return the available memory in bytes, including swap; the container's free memory if that is less.
+    """Return the available memory in bytes, including swap, or the container's free memory if that is less.
 
-    None if unknown, for example outside Linux.
+    Return None if the amount is unknown, for example outside Linux.
 
     Args:
         root: folder that contains ``proc`` and ``sys``.

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning on a task's own solutions, used to make the embedded base models."""
+"""Supervised fine-tuning on a task's own solutions, used to make the shipped base models."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from outrider.tasks.turn_task import TurnTask
 
 
 def solution_row(policy: Policy, problem: Problem, prompts: bool = False) -> WeightedRow:
-    """Return a row with the prompt as context, and the solution and end token as own tokens. With ``prompts``, all
-    tokens but the first are own tokens.
+    """Return a row with the prompt as context, and the solution and end token as own tokens. Only own tokens are
+    trained. With ``prompts``, all tokens but the first are own tokens.
 
     Raises:
         UserError: the problem has no solution.

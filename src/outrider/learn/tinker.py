@@ -1,4 +1,4 @@
-r"""Training by a Tinker service: Outrider computes credit, selections and denominators, the service computes gradients.
+r"""Training by a Tinker service: Outrider computes credit, selections and denominators, and the service the gradients.
 
 A service has a few built-in losses, over rows with one advantage per token. If the objective is one of these losses,
 all factors of the objective are multiplied into the advantage. The gradient of any other objective is linear in the
@@ -47,7 +47,7 @@ LINEAR = "importance_sampling"
 
 
 class TinkerLearner:
-    """AdamW on an adapter held by a service.
+    """Trains an adapter that a service holds, with the service's AdamW.
 
     Args:
         loss: the objective.

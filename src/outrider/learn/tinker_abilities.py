@@ -25,7 +25,7 @@ _LEAST, _MOST = 1e-2, 0.3  # bounds of a log-probability change: far above round
 
 @dataclass(frozen=True)
 class Abilities:
-    """The behaviour of a service.
+    """The way in which a Tinker service normalises gradients and applies AdamW.
 
     Attributes:
         row_mean: whether the loss of a row is divided by its length, including the prompt.

@@ -11,8 +11,8 @@ The product over a response is unbiased, but vanishes or explodes with length; t
 corrects little. Denominators, KL term and entropy term are not weighted, so a masked row still counts in all of them.
 
 A step with one update needs no extra forward pass for these log-probabilities: during the update's own pass the weights
-have not changed yet. Otherwise the learner makes an extra pass over all rows: with several updates, and with a token
-selection, which reads old log-probabilities before the update.
+have not changed yet. The learner makes an extra pass over all rows if a step has several updates, or if a token
+selection reads the old log-probabilities before the update.
 
 Metrics cover the trainable tokens before truncation or masking: with one update, those of the rows that are trained;
 with an extra pass, those of all rows. ``sampler_kl_k1`` and ``sampler_kl_k3`` estimate

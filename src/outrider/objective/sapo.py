@@ -20,8 +20,8 @@ class Sapo(Surrogate):
               \tau = \tau_+ \text{ if } A_t > 0, \text{ else } \tau_-
 
     At :math:`\rho_t = 1` the gradient is that of :math:`\rho_t A_t`. Away from 1, on both sides and for both signs of
-    the advantage, it decays as :math:`4 \sigma (1 - \sigma)`, faster for a larger :math:`\tau`. The value has an
-    irrelevant offset of :math:`2 A_t / \tau`.
+    the advantage, the gradient decays as :math:`4 \sigma (1 - \sigma)`, faster for a larger :math:`\tau`. The value has
+    an irrelevant offset of :math:`2 A_t / \tau`.
 
     Diagnostics: ``gate`` is the fraction of the gradient that passes the gate (1 on-policy).
 

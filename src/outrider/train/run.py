@@ -95,7 +95,8 @@ class TrainingRun:
             self.save(0)
 
     def steps(self) -> Iterator[TrainingStep]:
-        """Evaluate, train and yield each step, and evaluate again; a resumed run repeats nothing."""
+        """Evaluate, train and yield each step, and evaluate again; a resumed run repeats no step or evaluation from
+        before its checkpoint."""
         options, counters = self.recipe.evaluate, self.trainer.counters
         self.recorder.resumed(counters.step, counters.tokens, counters.seconds)
         if options.before and counters.step == 0:
