@@ -57,7 +57,7 @@ class Retriever(Options, ABC):
         return passages_digest(passages, self.made_with)
 
     def index(self, passages: Sequence[Passage], folder: str | None) -> Index:
-        """Read the index of a corpus from a folder, or build it and store it there.
+        """Read the index of a corpus from a folder, or build the index and store it in the folder.
 
         Raises:
             UserError: the folder is not an index or is the index of another corpus; or an error of :meth:`make`.

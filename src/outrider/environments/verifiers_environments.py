@@ -32,7 +32,7 @@ _Said = Mapping[str, Any]
 
 
 class _Process:
-    """The process that runs environments of the package ``verifiers``, and the channel to the process."""
+    """The process that runs environments of the package ``verifiers``, and the channel to this process."""
 
     def __init__(self, python: str, memory_gb: float) -> None:
         self._mark = uuid.uuid4().hex
@@ -111,8 +111,9 @@ class VerifiersEnvironments:
     Args:
         python: Python interpreter in which the package is installed.
         config: data for the package's ``EnvConfig``.
-        memory_gb: maximum growth of the process's memory in GiB, for all episodes together; only Linux enforces it.
-            success_at: reward from which a rollout is correct.
+        memory_gb: maximum growth of the process's memory in GiB, for all episodes together; only Linux enforces this
+            limit.
+        success_at: minimum reward of a correct rollout.
 
     Raises:
         UserError: the interpreter does not exist, or cannot load the environment.
@@ -132,8 +133,8 @@ class VerifiersEnvironments:
     def about(self) -> _Said:
         """Facts about the loaded environment.
 
-        ``ready`` is the version of the package, ``tasks`` is the number of tasks (None: endless), and ``keys`` has the
-        keys of the first tasks.
+        ``ready`` is the version of the package, ``tasks`` is the number of tasks (None: endless), and ``keys`` lists
+        the keys of the first tasks.
         """
         self._running()
         return self._about

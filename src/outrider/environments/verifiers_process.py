@@ -75,8 +75,8 @@ class Channel:
 
 
 def kill_marked(mark: str) -> None:
-    """Kill all processes that a marked process has started, except the caller. They may be in sessions of their own,
-    like the package's servers.
+    """Kill all processes that a marked process has started, except the caller. These processes may have their own
+    sessions, as the package's servers have.
 
     This works only on Linux, where a process can read the environment variables of other processes.
     """

@@ -57,7 +57,7 @@ class Fields(dict[str, Any]):
             return default
 
     def hint(self, name: str) -> str:
-        """Return a hint for an error about an unknown name, which is the most similar name of a field or nested field.
+        """Return a hint for an error about an unknown field name: the most similar name of a field or nested field.
 
         >>> Fields({"extra_info": {"question": "?"}}).hint("question")
         "did you mean 'extra_info.question'?"

@@ -167,7 +167,8 @@ class Table(Task):
         return self._skips("long")
 
     def leave_out(self, places: Collection[tuple[str, str]]) -> None:
-        """Exclude rows whose prompts are too long for the model. Each row is given by its side and its place."""
+        """Exclude the given rows, because their prompts are too long for the model. ``places`` has each row's side
+        (training or held-out) and its place in the file."""
         for made in ("_sides", "fingerprint"):
             self.__dict__.pop(made, None)
         self.__dict__["_long"] = frozenset(places)
@@ -198,7 +199,7 @@ class Table(Task):
         return self.verifier.right(problem)
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """Verify a response; if the verifier needs this, in a separate process, which can be killed."""
+        """Verify a response. If the verifier may hang, it runs in a separate process, which can be killed."""
         if self.verifier.pooled:
             return self.verify_all([(problem, text, finished)])[0]
         start = time.perf_counter()
@@ -353,7 +354,8 @@ class Table(Task):
         return {"solution": _text(row, self.solution)}
 
     def _level(self, row: Fields, heldout: bool) -> str:
-        """Return the level of a row; "" if null. Held-out rows must have the field, training rows may omit it."""
+        """Return the level of a row; ``""`` if the field is null. Held-out rows must have the field, training rows may
+        omit it."""
         level = self.level
         if level is None or (level not in row and not heldout):
             return ""

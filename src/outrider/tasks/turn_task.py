@@ -85,7 +85,8 @@ class TurnTask(Task):
         return self
 
     def demonstration(self, problem: Problem) -> list[str] | None:
-        """Return the turns of a rollout that must be verified as correct; None if the task cannot provide them."""
+        """Return the turns of a rollout that must be verified as correct; None if the task cannot provide such a
+        rollout."""
         return None
 
     def example_turns(self, problem: Problem) -> list[str]:
@@ -101,5 +102,6 @@ class TurnTask(Task):
         return None
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """Return an incorrect verdict, since a limit truncated a rollout without a verdict from its environment."""
+        """Return an incorrect verdict, because a rollout without a verdict from its environment was truncated by a
+        limit."""
         return incorrect(detail="truncated")
