@@ -354,8 +354,7 @@ class Table(Task):
         return {"solution": _text(row, self.solution)}
 
     def _level(self, row: Fields, heldout: bool) -> str:
-        """Return the level of a row; ``""`` if the field is null. Held-out rows must have the field, training rows may
-        omit it."""
+        """Return a row's level; ``""`` if the field is null. Held-out rows must have the field, training rows need not."""
         level = self.level
         if level is None or (level not in row and not heldout):
             return ""
