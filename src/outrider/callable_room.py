@@ -1,7 +1,8 @@
 """Makes a subpackage callable if the Python API has a function of the same name, such as ``outrider.bench``.
 
 When a subpackage is imported, Python makes it an attribute of its package. The subpackage then hides the function of
-the same name in :mod:`outrider`, so this module makes a call of the subpackage call the function.
+the same name in :mod:`outrider`, so this module makes the subpackage callable, and calling the subpackage calls the
+function.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class ComponentOf:
         self.old_keys = old_keys or {}
 
     def find(self, name: str) -> type[BaseModel] | None:
-        """Return the class with this name; None if there is none, or if it cannot be loaded."""
+        """Return the class with this name; None if there is no such class, or if the class cannot be loaded."""
         if name in self.table:
             return self.table[name]
         try:
@@ -112,7 +112,7 @@ class ComponentOf:
             raise self._error(str(error)) from None
 
     def _shadowed(self, name: str) -> bool:
-        """Raise an error if an installed package has a component of this kind with this shipped name."""
+        """Raise an error if an installed package has a component of this kind with the name of a shipped component."""
         if self.base is None or name not in plugins():
             return False
         try:

@@ -78,7 +78,8 @@ def interrupts_held() -> Iterator[None]:
 def end_with(parent: int) -> None:
     """Wait until the process ``parent`` has ended, then kill this process and its process group.
 
-    Call this function in a thread of a process that leads its group. It then also ends a process that is busy.
+    Call this function in a thread of a process that leads its group. Then the function also ends the process while the
+    process is busy.
     """
     while os.getppid() == parent:
         time.sleep(1.0)

@@ -55,7 +55,7 @@ def _tokens(ranks: Ranks, run: Path, options: TokensAnalysis, plan: AnalysisPlan
 
 
 def about_of(analysis: str, settings: dict[str, Any], plan: AnalysisPlan, parts: Sequence[WorkUnit]) -> dict[str, Any]:
-    """Return the data that identify an analysis. They must be the same when the analysis is resumed."""
+    """Return the data that identify an analysis. A resumed analysis must have the same data."""
     return {
         "schema_version": SCHEMA_VERSION,
         "analysis": analysis,

@@ -67,7 +67,8 @@ class DecoderShape(NamedTuple):
 
 
 def shape_of(config: Mapping[str, Any]) -> DecoderShape | None:
-    """Return the dimensions of a dense decoder. Return None for a quantised or any other model: its memory differs."""
+    """Return the dimensions of a dense decoder. Return None for a quantised or any other model, because such a model
+    needs a different amount of memory."""
     if any("experts" in key for key in config) or config.get("quantization_config"):
         return None
     try:

@@ -1,8 +1,9 @@
 r"""Memory of a run in bytes, by part, from its recipe and the model's dimensions.
 
 Numbers are per device (per process on a CPU). :math:`P` is the number of parameters, :math:`T` the number of trained
-ones, and :math:`b` the bytes per number in the compute dtype (4, or 2 with ``policy.dtype: bfloat16``). The following
-parts are in memory throughout training. If the learner is sharded, each part is divided by the number of devices:
+parameters, and :math:`b` the bytes per number in the compute dtype (4, or 2 with ``policy.dtype: bfloat16``). The
+following parts are in memory throughout training. If the learner is sharded, each part is divided by the number of
+devices:
 
 ================  =====================================================================================================
 weights           :math:`4P`; with an adapter :math:`bP + 4T`
@@ -114,7 +115,8 @@ class Memory(NamedTuple):
 
 
 def most_rollouts(stages: Sequence[Stage], problems: int) -> tuple[int, list[str]]:
-    """Return the maximum rollouts per step before the first unbounded stage, and the names of all stages from it on."""
+    """Return the maximum rollouts per step before the first unbounded stage, and the names of that stage and all later
+    stages."""
     bounds, most = Bounds(), 0
     for i, stage in enumerate(stages):
         bounds = bounds_of(stage, bounds, problems)
@@ -175,7 +177,8 @@ def wave(recipe: Recipe, shape: DecoderShape, evaluating: bool = False) -> tuple
 
 
 def evaluated_at_once(recipe: Recipe) -> int:
-    """Return the maximum responses that an evaluation requests at once: samples of 100 problems, or all greedy ones."""
+    """Return the maximum responses that an evaluation requests at once: the samples of 100 problems, or all greedy
+    responses."""
     evaluate = recipe.evaluate
     if not recipe.evaluates:
         return 0

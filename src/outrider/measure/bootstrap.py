@@ -48,7 +48,7 @@ def bootstrap_mean(
 
     If a problem has several values, for example from groups of several steps, ``problems_P`` contains the problem of
     each value. The values of one problem are correlated, so they are drawn together. The mean of a resample is over all
-    values in it.
+    values in the resample.
 
     Degenerate cases: NaN values are excluded, and ``problems`` counts only problems with a known value. The interval is
     NaN for ``resamples = 0`` or fewer than two problems. If all values are equal, the interval has width 0, which is

@@ -144,7 +144,8 @@ def distinguishable(pairs: Sequence[tuple[Tally, Tally]]) -> np.ndarray:
 
 @lru_cache(maxsize=100_000)
 def _fisher(before: int, of_before: int, after: int, of_after: int) -> float:
-    """Return Fisher's exact p-value of a two-by-two table. It is cached, since many problems have equal counts."""
+    """Return Fisher's exact p-value of a two-by-two table. The p-value is cached, since many problems have equal
+    counts."""
     from scipy.stats import fisher_exact
 
     return float(fisher_exact([[before, of_before - before], [after, of_after - after]])[1])
@@ -207,7 +208,8 @@ def _variance(tally: Tally) -> float:
 
 
 def paired_p(changes_P: ArrayLike) -> float:
-    """Return the two-sided p-value of a mean change of 0: Student's t-test, but not below that of the sign-flip test.
+    """Return the two-sided p-value for a mean change of 0: that of Student's t-test, but at least that of the sign-flip
+    test.
 
     With ``n`` non-zero changes, the p-value is at least ``2^(1 - n)``, since a few problems with equal changes are weak
     evidence although their variance is 0. The function imports scipy.
@@ -232,7 +234,8 @@ def paired_p(changes_P: ArrayLike) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return Holm-adjusted p-values. With at least 95 % probability, no true null hypothesis has a value below 0.05.
+    """Return Holm-adjusted p-values. With at least 95 % probability, no true null hypothesis has an adjusted p-value
+    below 0.05.
 
     Degenerate cases: NaN stays NaN and does not count as a test.
 

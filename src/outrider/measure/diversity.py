@@ -73,8 +73,8 @@ def text_diversity(
 
     with ``N = order``. Overlap is the BLEU score of a response with all other responses as references, as in self-BLEU.
     Overlap has no brevity penalty, since one of many references usually has a similar length. Overlap has no smoothing,
-    so one order n without a match makes it 0. Overlap is 1 for a response that another response contains, and 0 if no
-    ``N``-gram is shared. Novelty is the share of ``N``-grams that no other response has.
+    so one order n without a match makes the overlap 0. Overlap is 1 for a response that another response contains, and
+    0 if no ``N``-gram is shared. Novelty is the share of ``N``-grams that no other response has.
 
     ``responses`` are token ids (arrays or lists) or words (lists of strings, see :func:`words`). ``problem_R`` has the
     problem of each response (None: all responses are to one problem). Responses are not compared in pairs: the cost is

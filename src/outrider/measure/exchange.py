@@ -20,7 +20,8 @@ class Exchange:
 
     Attributes:
         excluded: number of pairs with a NaN or infinite value.
-        why_not: reason why a and b could not be estimated (all numbers are then NaN); "" if they could.
+        why_not: reason why a and b could not be estimated (all numbers are then NaN); ``""`` if a and b could be
+            estimated.
         a, b: the two parameters, with intervals.
         ceiling: b - a, which is the performance R at zero entropy *if* the law holds down to H = 0.
         explained: coefficient of determination of the fit; NaN if the performance is constant.
@@ -63,7 +64,7 @@ def fit_exchange(entropies_N: ArrayLike, rewards_N: ArrayLike, resamples: int = 
     r"""Fit :math:`R = -a\, e^{H} + b` by least squares over the steps of a run, in order.
 
     With :math:`u = e^H` the law is a straight line, so the solution is in closed form. Neighbouring steps have nearly
-    equal weights, so their residuals are correlated. The residuals are therefore resampled in blocks and added to the
+    equal policies, so their residuals are correlated. The residuals are therefore resampled in blocks and added to the
     fitted curve:
 
     .. math:: R^{(b)}_t = \hat R_t + e^{(b)}_t

@@ -39,7 +39,8 @@ def effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: Arr
 
 
 def squared_effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: ArrayLike) -> Floats:
-    r"""Return squared effects, corrected for sampling noise. They are unbiased, so single values may be negative.
+    r"""Return squared effects, corrected for sampling noise. The corrected squares are unbiased, so single values may
+    be negative.
 
     .. math:: \widehat{I_n^2} = \hat I_n^2 - \frac{\hat p (1 - \hat p) + \hat q (1 - \hat q)}{k - 1}
 
@@ -61,7 +62,7 @@ def squared_effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike
 
 
 def by_position(effects_N: ArrayLike, relative_N: ArrayLike, responses_N: ArrayLike) -> Profile:
-    """Return the mean effect by relative position in [0, 1), in three groups separated by ``EDGES``.
+    """Return the mean effect by relative position in [0, 1), in three groups separated by ``EDGES`` (0.2 and 0.8).
 
     ``responses_N`` has the response of each position. NaN effects and NaN positions are excluded and counted, as in
     :func:`means_by_group`.

@@ -102,10 +102,10 @@ def faults(
 ) -> list[Faults]:
     r"""Apply every rule of :data:`RULES` to every response; a response may break several rules.
 
-    ``outcomes`` has the outcomes of the verdicts, and ``stops`` the stop reasons of the rollouts. Each of the two is
-    None if it is unknown for all responses, and has entries None for single unknown ones. ``marker`` is the start of an
-    answer, such as ``\boxed{``. The cost is about 0.3 ms per 1,000 characters, so a report on a million responses
-    should use a sample of a few thousand.
+    ``outcomes`` has the outcomes of the verdicts, and ``stops`` the stop reasons of the rollouts. Each of these two
+    arguments is None if unknown for all responses, and has the entry None for a response for which it is unknown.
+    ``marker`` is the start of an answer, such as ``\boxed{``. The cost is about 0.3 ms per 1,000 characters, so a
+    report on a million responses should use a sample of a few thousand.
 
     Raises:
         ValueError: the sequences differ in length.
@@ -246,7 +246,7 @@ _NO_SCRIPT = {"MICRO", "FEMININE", "MASCULINE", "MODIFIER"}
 
 @cache
 def _script(character: str) -> str:
-    """Return the script of a letter, which is the first word of its Unicode name; "" for all other characters."""
+    """Return the script of a letter, which is the first word of its Unicode name; ``""`` for all other characters."""
     # mathematical symbols count as letters in Unicode, but belong to no language
     symbol = "\u2100" <= character <= "\u214f" or "\U0001d400" <= character <= "\U0001d7ff"  # symbol blocks
     if symbol or not character.isalpha():

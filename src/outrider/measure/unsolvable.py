@@ -34,7 +34,7 @@ class Unsolved:
 
 
 def unsolved(problems: Sequence[str], n: ArrayLike, c: ArrayLike, k: int) -> Unsolved:
-    """Split the problems into those that one model solved, those that it did not solve, and undecided ones.
+    """Split the problems into those that one model solved, those that it did not solve, and undecided problems.
 
     For each problem, ``n`` is the number of verified rollouts and ``c`` the number of successes, as in
     :func:`pass_at_k`. All rollouts count, even beyond ``k``, and a problem with one success is solved. So compare only
@@ -234,6 +234,6 @@ def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
 
 
 def _longer_than(i: Ints, counts_P: Ints) -> Ints:
-    """Return, for each ``i``, how many counts exceed ``i``: the likelihood contains the term for ``i`` so many
+    """Return, for each ``i``, how many counts exceed ``i``: the likelihood contains the term for ``i`` this many
     times."""
     return len(counts_P) - np.searchsorted(np.sort(counts_P), i, side="right")

@@ -108,10 +108,10 @@ def _verified(
 
 
 def _asked(problem: Problem, prompt: str | None) -> Problem:
-    """Return the problem with the dump's prompt, since the end of a prompt may open a reasoning block.
+    """Return the problem with the prompt of the saved response, since the end of a prompt may open a reasoning block.
 
-    The problem does not change if the dump has only its question, as in many dumps: the question does not show how the
-    prompt ended.
+    The problem does not change if only its question was saved, which is common: a question does not show how the prompt
+    ended.
     """
     return problem.prompted(prompt) if prompt and prompt.strip() not in problem.prompt else problem
 

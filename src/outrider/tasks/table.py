@@ -354,7 +354,7 @@ class Table(Task):
         return {"solution": _text(row, self.solution)}
 
     def _level(self, row: Fields, heldout: bool) -> str:
-        """Return a row's level; ``""`` if the field is null. Held-out rows must have the field, training rows need not."""
+        """Return a row's level; ``""`` if null. Held-out rows must have the field, training rows may omit it."""
         level = self.level
         if level is None or (level not in row and not heldout):
             return ""

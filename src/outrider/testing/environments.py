@@ -126,7 +126,8 @@ def require_plain(reply: object, what: str) -> None:
 
 
 def works_in_a_process(plays: EnvironmentPlays) -> None:
-    """A separate process can import the environment, which there answers every turn within the time limit."""
+    """A separate process can import the environment, and there the environment answers every turn within the time
+    limit."""
     assert plays.alone
 
 

@@ -31,7 +31,8 @@ class SideTexts(NamedTuple):
 
 
 class Repeats(NamedTuple):
-    """Pairs of equal entries, pairs of nearly equal (near) entries, and whether the near pairs were truncated."""
+    """Pairs of equal entries, pairs of nearly equal (near) entries, and whether the list of near pairs was
+    truncated."""
 
     same: list[NearPair]
     near: list[NearPair]
@@ -55,7 +56,7 @@ class Checked(NamedTuple):
 
 
 class TaskReport(NamedTuple):
-    """The results for a task: those of each side, and problems that are repeated between the two sides."""
+    """The results for a task: the results of each side, and problems that are repeated between the two sides."""
 
     options: Validate
     sides: list[Checked]

@@ -18,7 +18,8 @@ _TOKEN = re.compile(r"[a-z]+|\d+|[^\s${}\\]")
 
 
 class NearPair(NamedTuple):
-    """A pair of similar texts: index ``first`` in one list, ``second`` in the other (or same) list, and similarity."""
+    """A pair of similar texts: index ``first`` in one list, index ``second`` in the other (or the same) list, and their
+    similarity."""
 
     first: int
     second: int
