@@ -62,7 +62,7 @@ def powers_of_two(n: int) -> tuple[int, ...]:
 
 
 def shown_ks(known: Iterable[int]) -> list[int]:
-    """Return the values of k that tables show: 1, 8 and the largest k, if they are known.
+    """Return the values of k that tables show: 1, 8 and the maximum, if they are known.
 
     >>> shown_ks([1, 2, 4, 8, 16]), shown_ks([1, 2, 4]), shown_ks([])
     ([1, 8, 16], [1, 4], [])
