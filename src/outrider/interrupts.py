@@ -1,4 +1,5 @@
-"""Controls where Ctrl-C and SIGTERM take effect: child processes ignore both signals, and some blocks delay them."""
+"""Controls where Ctrl-C and SIGTERM take effect: child processes ignore both signals, and some blocks delay the
+signals."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ SAME_COMMAND = "run the same command again to continue"
 
 
 class Terminated(BaseException):
-    """Raised after SIGTERM, which batch systems send before they kill a job. Its text is the message for the user."""
+    """Raised after SIGTERM, which batch systems send before they kill a job. The exception's text is the message for
+    the user."""
 
 
 @contextmanager

@@ -42,7 +42,7 @@ class RolloutSelection(Options):
 
 
 class TokensAnalysis(RolloutSelection):
-    """Options of ``outrider analyse tokens``, which computes values of every token, such as entropies, under one
+    """Options of ``outrider analyse tokens``, which computes values of every token, such as its entropy, under one
     policy."""
 
     model: str = Field(

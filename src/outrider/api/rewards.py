@@ -22,8 +22,8 @@ def verifier_of(reward: Any, weights: Sequence[float] | None = None, success_at:
     """Return the verifier that the argument ``reward`` of :func:`outrider.train` describes.
 
     A verifier instance, a name or a mapping is used as in a recipe. A function that can be imported is called in
-    separate processes, so that a call that hangs can be killed. Any other function is called in the run's own process.
-    A list of rewards becomes a weighted sum.
+    separate processes, so that a call that hangs can be killed. A function that cannot be imported is called in the
+    run's own process. A list of rewards becomes a weighted sum.
 
     Args:
         success_at: minimum score of a correct response, for a reward function or a weighted sum.
@@ -67,7 +67,7 @@ def given_again(task: Mapping[str, Any], reward: Any) -> dict[str, Any]:
         reward: the function, or a list of functions.
 
     Raises:
-        UserError: the run's verifier can import its functions, so nothing is missing, or has a different number of
+        UserError: the run's verifier can import its functions and needs no ``reward``, or has a different number of
             rewards.
     """
     recorded = (task.get("table") or {}).get("verifier")

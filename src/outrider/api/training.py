@@ -57,7 +57,7 @@ def train(
         success_at: minimum score of a correct response, for a reward function or several rewards; default 1.
         environment: the environment class, or its import path; see ``docs/environments.md``.
         stages: stages to run after the recipe's own stages.
-        config: option values by dotted key, such as ``{"learn.lr": 1e-6}``; they override the arguments above.
+        config: option values by dotted key, such as ``{"learn.lr": 1e-6}``; these values override the arguments above.
         out: the run folder; default ``runs/<recipe>-<seed>``.
         resume: whether to continue from the last checkpoint in the run folder.
         force: whether to train although the memory estimate advises against it, or to resume although the configuration

@@ -26,7 +26,7 @@ class MaxRL(Baseline):
     baseline.)
 
     Degenerate cases: without a success, with one valid member, or with exactly equal rewards, all members get exactly
-    0. An invalid member gets 0 and does not affect the others.
+    0. An invalid member gets 0 and does not affect the other members.
 
     Our choice: :math:`\hat p` is computed from verdicts, the numerator from rewards. The released code divides by the
     mean reward plus 1e-6, which is the same for rewards of 0 and 1, but may be a division by 0 for rewards of -1 and 1.

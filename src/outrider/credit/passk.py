@@ -43,7 +43,7 @@ class PassK(Baseline):
     Degenerate cases: with fewer than k valid members (rollouts that the verifier could score), or exactly equal
     rewards, all members get exactly 0 and are reported as rollouts without advantage. Under ``training`` all members
     also get 0 if every subset contains a best response (fewer than k failures), so always for k = n. An invalid member
-    gets 0 and does not affect the others.
+    gets 0 and does not affect the other members.
 
     Sources: Pass@k Training, Chen et al. 2025, arXiv 2508.10751, section 2.4, and its released code, for rewards of
     0 and 1, with an epsilon of 1e-6; PKPO, Walder & Karkhanis 2025, arXiv 2505.15201, sections 3.2 and 4.3.

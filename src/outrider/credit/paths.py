@@ -100,7 +100,8 @@ class Paths:
         return self._whole[rollout.id]
 
     def members(self, rollouts: Sequence[Rollout], token_texts: TokenTexts | None = None) -> Members:
-        """Return the rollouts' whole paths as members of a group; parents and families stay those of the rollouts."""
+        """Return the rollouts' whole paths as members of a group; parents and families are the same as for the
+        rollouts."""
         return replace(
             Members.of([self.whole(r) for r in rollouts], token_texts=token_texts), families_G=families(rollouts)
         )

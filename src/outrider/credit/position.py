@@ -20,8 +20,8 @@ class Position(Shaper):
 
     :math:`L_i` counts the trainable tokens of the whole path, so a branch's own tokens start at the position where it
     leaves its parent. Negative slopes :math:`m` favour early tokens (the report's direction d = -1). The bonus does not
-    depend on the size of the advantage, so it is relatively larger for small advantages; ``cap`` limits the bonus to a
-    share of :math:`|A|`. No advantage changes its sign.
+    depend on the size of the advantage, so the bonus is relatively larger for small advantages; ``cap`` limits the
+    bonus to a share of :math:`|A|`. No advantage changes its sign.
 
     Outside steps ``first_step`` to ``first_step + steps - 1`` advantages do not change.
 

@@ -34,7 +34,7 @@ class ReinforcePP(BatchBaseline):
     exactly 0. With ``group_mean`` the only member of a group of one has :math:`x_i = 0`; verl uses the member's raw
     reward. Without ``group_mean``, groups of one and groups of equal rewards are compared with the other groups, so
     responses to hard problems tend to be below average. An invalid member (a rollout that the verifier could not score)
-    gets 0 and does not affect others. A single group is treated as the whole batch.
+    gets 0 and does not affect the other members. A single group is treated as the whole batch.
 
     The KL to the reference model, which the paper adds to the reward (without ``group_mean``), is not included; use the
     objective's KL term.

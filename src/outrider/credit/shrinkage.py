@@ -31,7 +31,7 @@ class Shrinkage(BatchBaseline):
     a different mean. Degenerate cases: a group has the leave-one-out baseline if it is the only group, or if rewards
     are equal within each of the other groups. A single member is compared only with the other groups (:math:`\lambda_i
     = 1`), and gets 0 if there are no other groups. An invalid member (a rollout that the verifier could not score) gets
-    0 and does not affect others.
+    0 and does not affect the other members.
 
     Source: Zeng et al. 2025, arXiv 2511.03710, "Shrinking the Variance" (only its abstract, project page and released
     code were available). The released code adds 1e-6 to the denominator, and assumes groups of equal size. This

@@ -23,8 +23,8 @@ class SiblingsMean(Baseline):
     and does not grow with the number of branches.
 
     Degenerate cases, as in :class:`GroupMean` but per family: a single valid member gets 0, equal rewards give exactly
-    0, and an invalid member (a rollout that the verifier could not score) gets 0 and does not affect the others. The
-    parent need not be among the members.
+    0, and an invalid member (a rollout that the verifier could not score) gets 0 and does not affect the other members.
+    The parent need not be among the members.
 
     Source: DEEP-GRPO, arXiv 2602.14169, section 3. Our choice: by default no division by the standard deviation, as in
     the released code. The paper divides by the standard deviation, as the option ``std`` does (with denominator n-1 and

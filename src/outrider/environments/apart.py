@@ -120,7 +120,7 @@ class ProcessEnvironments:
         """Close environments.
 
         Busy environments are killed. Idle environments get time to release their resources. If no other environment is
-        left, this method waits until they have closed.
+        left, this method waits until the idle environments have closed.
         """
         for key in list(keys):
             if (environment := self._environments.pop(key, None)) is None:

@@ -80,7 +80,7 @@ def recall(index: Index, question: str, titles: Sequence[str], k: int) -> float:
 
 
 def _keep(made: Index, place: Path, about: dict[str, Any]) -> None:
-    """Write an index atomically. Ranks build the index concurrently, and the first one that is written is kept."""
+    """Write an index atomically. Ranks build the index concurrently, and the first index that is written is kept."""
     place.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
     made.save(part)

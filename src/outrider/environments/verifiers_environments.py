@@ -91,7 +91,8 @@ class _Process:
 
 
 class _Episode:
-    """The episode of one rollout: the process and the episode's name in it, the problem, and the answer's deadline."""
+    """The episode of one rollout: its process, its name in this process, the problem, and the deadline of the
+    answer."""
 
     def __init__(self, process: _Process, name: str, problem: Problem) -> None:
         self.process, self.name, self.problem, self.deadline = process, name, problem, math.inf
@@ -156,7 +157,7 @@ class VerifiersEnvironments:
         return FirstRequest(said["messages"], said["tools"])
 
     def begin(self, key: Key, problem: Problem, seed: int) -> None:
-        """Start an episode. ``seed`` is ignored: if a task of the package needs a seed, the task contains it."""
+        """Start an episode. ``seed`` is ignored, because a task of the package that needs a seed contains the seed."""
         self._episodes[key] = episode = _Episode(self._running(), next(self._names), problem)
         self._ask(key, episode, do="begin", task=problem.answer)
 

@@ -290,7 +290,7 @@ class Episodes:
     def ask(
         self, key: str, episode: Episode, trace: str, known: int, prompt: list[Any], tools: list[Any]
     ) -> asyncio.Future[Mapping[str, Any]]:
-        """Send new messages to Outrider; raise an error if they do not continue the sampled conversation."""
+        """Send new messages to Outrider; raise an error if the messages do not continue the sampled conversation."""
         if episode.trace not in (None, trace):
             raise self._refused(key, "its episode has several agents that are the policy, and a rollout is of one")
         if episode.trace is not None and known != episode.seen:

@@ -180,7 +180,7 @@ def _fastest_in(room: _Room, ranks: Dotted, size: int) -> tuple[Dotted, bool]:
 
 
 def _ranks(room: _Room) -> Iterator[Dotted]:
-    """Yield the recipe's number of processes; on a CPU also smaller numbers, unless the recipe sets the number."""
+    """Yield the recipe's number of processes and, on a CPU, also smaller numbers, unless the recipe sets the number."""
     yield {}
     open_ = room.devices.host and not room.recipe.train.ranks and started_by_another(0) is None
     processes = layout_of(room.recipe, room.devices).processes if open_ else 1

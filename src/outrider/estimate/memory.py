@@ -69,7 +69,7 @@ class Layout(NamedTuple):
     """The number of processes that train together, and whether each process holds the whole model or a shard.
 
     Attributes:
-        offload: whether shards are in host memory, and are copied to the device only while they are used.
+        offload: whether shards stay in host memory, and are copied to the device only for use.
         gpu: whether each process has a GPU; otherwise all processes run on the CPU.
     """
 
@@ -110,7 +110,7 @@ class Memory(NamedTuple):
 
     @property
     def peak(self) -> int:
-        """Peak device memory, which is that of the phase that needs the most memory."""
+        """Peak device memory, which is the memory in the phase that needs the most."""
         return sum(self.held.values()) + max(sum(parts.values()) for parts in self.phases.values())
 
 
@@ -155,7 +155,7 @@ def memory(
 
 
 def trained_parameters(recipe: Recipe, shape: DecoderShape) -> int:
-    """Return the number of trained parameters: all parameters of the model, or those of the adapter."""
+    """Return the number of trained parameters: all parameters of the model, or the parameters of the adapter."""
     lora = recipe.policy.lora
     if lora is None:
         return shape.parameters

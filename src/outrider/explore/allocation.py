@@ -18,8 +18,8 @@ class Allocation(PlansAhead, Stage):
     """Allocates ``n`` rollouts per problem on average; a subclass's :meth:`counts` decides how many each problem gets.
 
     The total of a step is exactly ``n`` times the step's number of problems. The stage comes first in ``explore`` and
-    replaces the stage ``uniform``. Degenerate cases: for an empty batch nothing is requested; problems that already
-    have rollouts get no more.
+    replaces the stage ``uniform``. Degenerate cases: for an empty batch the stage requests nothing; problems that
+    already have rollouts get no further rollouts.
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` does not hold, so the budget could not be spent.

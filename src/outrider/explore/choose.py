@@ -24,7 +24,7 @@ class Choose(PlansAhead, Stage):
 
     where p is the pass rate, F the gradient noise per rollout and c the number of tokens per rollout, all predicted by
     :class:`~outrider.explore.pass_rate_model.PassRateModel`. ``best`` is the highest value over all difficulty levels,
-    where a level's value is that of a new problem.
+    where a level's value is the value of a new problem of this level.
 
     Why: if gradient noise dominates, an update step of fixed norm changes the objective by
     :math:`\sum_i w_i C_i / (\sum_i w_i^2 N_i / n_i)^{1/2}`. Problem i has weight :math:`w_i` and :math:`n_i` rollouts;
@@ -38,20 +38,22 @@ class Choose(PlansAhead, Stage):
     [0.3, 1.1]. Accepting only the best problems would improve the policy on those problems alone, so every problem
     whose value exceeds ``enough`` times the best value is accepted.
 
-    With ``k`` above 1 the value is multiplied by :math:`k (1 - p)^{k-1}`, the derivative of :math:`1 - (1 - p)^k`,
+    If ``k`` is above 1, the value includes the factor :math:`k (1 - p)^{k-1}`, the derivative of :math:`1 - (1 - p)^k`,
     which is the weight of a problem in the pass@k objective (credit ``passk`` with ``variant: training`` also divides
     by a standard deviation). A token on a nearly solved problem then has little value. This factor is our choice: it
     does not follow from the argument above, in which weights cancel.
 
     The gradient is therefore biased towards problems with short responses and moderate pass rates. Problems that are
-    too hard wait until the policy improves on easier ones. Because of ``floor``, problems that are too hard are still
-    sampled sometimes, so that progress is noticed. The stage samples no rollouts, and can have any position in
-    ``explore``. The stage filters all problems, both those that a step begins with and those that other stages take.
+    too hard are mostly refused until the policy improves on easier problems. Because of ``floor``, problems that are
+    too hard are still sampled sometimes, so that progress is noticed. The stage samples no rollouts, and can have any
+    position in ``explore``. The stage filters all problems, both those that a step begins with and those that other
+    stages take.
 
-    Evidence is every rollout from the plain prompt that the verifier could score, also in dropped groups. Degenerate
-    cases: all problems are accepted in the first step, if all problems are new and have the same level, and if every
-    level has value 0. A level has value 0 if all its tokens have probability 1. The random draw depends on the run's
-    seed, the step, the problem, and the number of times that the step was offered this problem.
+    The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
+    dropped groups. Degenerate cases: all problems are accepted in the first step, if all problems are new and have the
+    same level, and if every level has value 0. A level has value 0 if all its tokens have probability 1. The random
+    draw depends on the run's seed, the step, the problem, and the number of times that the step was offered this
+    problem.
 
     >>> Choose().floor
     0.02

@@ -84,7 +84,8 @@ def without_thinking(text: str) -> str:
 
 
 def read_corpus(path: str) -> dict[str, Exemplar]:
-    """Read a JSON Lines file (also ``.gz``) with the string fields ``id``, ``problem`` and ``solution``.
+    """Read a JSON Lines file (or a compressed ``.gz`` file) with the string fields ``id``, ``problem`` and
+    ``solution``.
 
     Raises:
         ValueError: the file is missing or has no entry, a line lacks a field, or an id occurs twice.

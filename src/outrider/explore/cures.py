@@ -32,11 +32,11 @@ class Cures(Allocation):
     weight of the prior, so a step with only new problems is allocated uniformly. The stage comes first in ``explore``
     and replaces the stage ``uniform``.
 
-    Evidence is every rollout from the plain prompt that the verifier could score, also in dropped groups. Branches and
-    rollouts with in-context examples do not estimate the pass rate. Degenerate cases: for an empty batch nothing is
-    requested; problems that already have rollouts get no more; all-solved and all-failed problems keep a positive
-    weight, and ``min_n`` keeps sampling them. The last 100,000 problems are remembered; a forgotten problem counts as
-    new.
+    The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
+    dropped groups. Branches and rollouts with in-context examples do not estimate the pass rate. Degenerate cases: for
+    an empty batch the stage requests nothing; problems that already have rollouts get no further rollouts; all-solved
+    and all-failed problems keep a positive weight, and ``min_n`` keeps sampling them. The last 100,000 problems are
+    remembered; a forgotten problem counts as new.
 
     Source: CurES (Zeng et al., arXiv 2510.01037), as described in XRPO (arXiv 2510.06672, section 2.2 and appendix G):
     difficulty by Bayesian posterior updates, allocation by difficulty. Our choices: the closed-form expectation over

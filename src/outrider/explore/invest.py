@@ -40,16 +40,17 @@ class Invest(PlansAhead, Stage):
     influence.
 
     The stage plans once, before the step, and requests only rollouts from the plain prompt. If the number of a
-    problem's rollouts depended on their outcomes, the gradient estimate from all of them would be biased. Continuations
-    of a prefix and responses to a prompt with examples are not samples of the policy whose gradient is estimated. Two
-    rounds of at least ``max(k, 2)`` rollouts, each round with its own baselines and combined with fixed weights, would
-    be unbiased, but were not tried.
+    problem's rollouts depended on their outcomes, the gradient estimate from all of these rollouts would be biased.
+    Continuations of a prefix and responses to a prompt with examples are not samples of the policy whose gradient is
+    estimated. Two rounds of at least ``max(k, 2)`` rollouts, each round with its own baselines and combined with fixed
+    weights, would be unbiased, but were not tried.
 
-    Evidence is every rollout from the plain prompt that the verifier could score, also in dropped groups. The stage
-    comes first in ``explore`` and replaces the stage ``uniform``. With a credit other than ``stated_goal``, the number
-    of rollouts may affect the objective. Degenerate cases: in the first step, and if every pass rate is certain, every
-    problem gets ``n`` rollouts; for an empty batch nothing is requested; problems that already have rollouts get no
-    more; if all problems have ``max_n`` rollouts, the rest of the token budget is not spent (metric ``unspent``).
+    The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
+    dropped groups. The stage comes first in ``explore`` and replaces the stage ``uniform``. With a credit other than
+    ``stated_goal``, the number of rollouts may affect the objective. Degenerate cases: in the first step, and if every
+    pass rate is certain, every problem gets ``n`` rollouts; for an empty batch the stage requests nothing; problems
+    that already have rollouts get no further rollouts; if all problems have ``max_n`` rollouts, the rest of the token
+    budget is not spent (metric ``unspent``).
 
     Raises:
         ValidationError: ``k <= min_n <= n <= max_n`` does not hold.

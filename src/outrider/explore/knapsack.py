@@ -54,9 +54,10 @@ class Knapsack(Allocation):
     Values are concave in ``n``, so this greedy allocation by largest gain is the optimum of the knapsack that the paper
     solves by dynamic programming. The stage comes first in ``explore`` and replaces the stage ``uniform``.
 
-    Evidence is every rollout from the plain prompt that the verifier could score, also in dropped groups. Degenerate
-    cases: for an empty batch nothing is requested; problems that already have rollouts get no more; the first epoch is
-    uniform; if no problem is mixed, everything goes to unsolved problems. The last 100,000 problems are remembered.
+    The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
+    dropped groups. Degenerate cases: for an empty batch the stage requests nothing; problems that already have rollouts
+    get no further rollouts; the first epoch is uniform; if no problem is mixed, everything goes to unsolved problems.
+    The last 100,000 problems are remembered.
 
     Source: Li et al. 2025, "Knapsack RL", arXiv 2509.25849, following its released code (exploration_utils.py and
     rl_dataset.py). Only summaries of the paper were available. Differences: in the released code, a mixed problem that

@@ -12,7 +12,7 @@ GroupOutcome = Literal["mixed", "solved", "unsolved", "unscorable"]
 
 
 def scorable(rollouts: Iterable[Rollout]) -> list[Rollout]:
-    """Return the rollouts that count in a baseline: those with a finite reward and at least one trainable token.
+    """Return the rollouts that count in a baseline, which have a finite reward and at least one trainable token.
 
     The function tests only whether there is a reward, never its value, so its result agrees with ``valid_G`` in the
     credit code.

@@ -1,4 +1,4 @@
-"""Prioritised allocation (XRPO): more rollouts where they reduce the uncertainty of the pass rate most."""
+"""Prioritised allocation (XRPO): more rollouts for problems where they reduce the uncertainty of the pass rate most."""
 
 from __future__ import annotations
 
@@ -69,16 +69,16 @@ class Prioritise(Stage):
     random order, drawn for the round, breaks further ties. Priorities are re-estimated in each round, from all rollouts
     of a problem that start at its prompt and that the verifier could score (branches do not estimate the pass rate from
     the prompt). With ``seed``, problems without a success so far get in-context examples
-    (:class:`outrider.explore.seed.Seed`); after a success they get plain prompts from the next round on. ``total``
-    counts every rollout of the step, including those of earlier stages, and is spent exactly.
+    (:class:`outrider.explore.seed.Seed`); after its first success a problem gets plain prompts from the next round on.
+    ``total`` counts every rollout of the step, including rollouts of earlier stages, and is spent exactly.
 
     Degenerate cases: if all outcomes of a problem are equal, Δ is 0 and only the bonus counts, so solved and unsolved
     problems rank equally; ``skip_solved`` excludes solved problems. If all priorities are 0, all problems get equal
     shares. Groups that an earlier stage dropped get nothing; if no problem is left, the budget stays unspent (metric
     ``unspent``). Problems of which the verifier could score no rollout get nothing (metric ``unscorable``); if this
     holds for all problems, all get equal shares. Earlier stages whose number of rollouts depends on outcomes may use up
-    the budget or exceed it (metric ``overdrawn``). For an empty batch nothing is requested. There is no minimum: a
-    problem may get no rollout (Appendix J of the paper reports 0 to 7 per problem).
+    or exceed the budget (metric ``overdrawn``). For an empty batch nothing is requested. There is no minimum: a problem
+    may get no rollout (Appendix J of the paper reports 0 to 7 per problem).
 
     Our choices where the paper is ambiguous: the paper's alpha = 0.95 is read as a confidence *level*; taken literally,
     the quantile would be 0.525, and the bonus would dominate Δ. λ, which the paper does not give, is 0.1. T is the

@@ -32,7 +32,7 @@ class Rebalance(Stage):
 
     ``N`` and ``a`` count only rollouts from the plain prompt that the verifier could score and no stage has excluded;
     branches and rollouts with in-context examples do not estimate the pass rate. The cap also counts rollouts that the
-    verifier could not score, since they cost the same. All counts are exact (integer arithmetic).
+    verifier could not score, since these rollouts cost the same. All counts are exact (integer arithmetic).
 
     Over training, the cap can change linearly from ``n_max`` to ``n_max_end``, rounded to the nearest integer:
 

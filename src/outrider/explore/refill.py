@@ -26,7 +26,7 @@ class Refill(Stage):
 
     new problems. ``share`` follows the rule of succession and is never 0; the second term limits the round's number of
     problems if ``share`` is small. After ``attempts`` rounds the step trains on the mixed groups it has, and the metric
-    ``missing`` counts the mixed groups still missing.
+    ``missing`` counts how many mixed groups are missing.
 
     Reasons for dropping: ``refill: solved``, ``refill: unsolved``, ``refill: truncated`` (unsolved, and every rollout
     was truncated), ``refill: unscorable`` (the verifier failed on every rollout), ``refill: surplus`` (mixed, beyond
@@ -34,8 +34,9 @@ class Refill(Stage):
     records.
 
     Degenerate cases: verifier errors count as absent, so one success among errors is ``solved``; groups of one are
-    never mixed; groups that an earlier stage excluded do not count; for an empty batch nothing is requested; if no
-    group is mixed, all are dropped and the step has no update; if the task has no more problems, the rounds end early.
+    never mixed; groups that an earlier stage excluded do not count; for an empty batch the stage requests nothing; if
+    no group is mixed, all are dropped and the step has no update; if the task has no more problems, the rounds end
+    early.
 
     Differences: the released scripts stop the run if mixed groups are missing after the last round. They sample three
     times the batch size in each round, without an estimate of the share.

@@ -53,12 +53,13 @@ class Vip(Allocation):
     from ``min_n`` up to ``max_n``. Gains decrease with ``n``, so no allocation has less variance. The stage comes first
     in ``explore`` and replaces the stage ``uniform``.
 
-    Evidence is every rollout from the plain prompt that the verifier could score, also in dropped groups. Degenerate
-    cases: in the first step, and for questions unlike any earlier one, ``p`` is 1/2; problems with equal predictions
-    get equal shares; predictions are clipped like pass rates; nearly equal questions share the mean of their logits;
-    for an empty batch nothing is requested; problems that already have rollouts get no more. The last 10,000 questions
-    are remembered; older questions have no effect. ``tfidf`` weights its terms by the remembered questions, so ``K``
-    changes slightly as these questions change; with ``transformer``, ``K`` does not change.
+    The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
+    dropped groups. Degenerate cases: in the first step, and for questions unlike any earlier question, ``p`` is 1/2;
+    problems with equal predictions get equal shares; predictions are clipped like pass rates; nearly equal questions
+    share the mean of their logits; for an empty batch the stage requests nothing; problems that already have rollouts
+    get no further rollouts. The last 10,000 questions are remembered; older questions have no effect. ``tfidf`` weights
+    its terms by the remembered questions, so ``K`` changes slightly as these questions change; with ``transformer``,
+    ``K`` does not change.
 
     Source: Nguyen et al. 2026, "VIP", arXiv 2602.01601 (only summaries were available), and earlier versions of its
     code. Differences: VIP's code solves the relaxed problem by SLSQP with a bonus for problems that look hard. The code

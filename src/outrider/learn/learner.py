@@ -58,7 +58,7 @@ class Loss(Protocol):
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss of a micro-batch, and diagnostics as sums over tokens; ``entropies_N`` may be None.
 
-        ``top_NK``: log-probabilities of the likeliest tokens, for losses that read them.
+        ``top_NK``: log-probabilities of the likeliest tokens, for losses that read these log-probabilities.
         """
         ...
 
@@ -167,7 +167,7 @@ def updates(
         logprobs: computes the learner's log-probabilities on demand.
         optimizer_step: trains on one batch; returns sums over the batch's tokens, the number of these tokens
             (``tokens``), and counts.
-        seen: returns ``logprobs`` of :class:`Updated`; None if the learner does not have them.
+        seen: returns ``logprobs`` of :class:`Updated`; None if the learner does not have these log-probabilities.
 
     Raises:
         ValueError: rows have several log-probability modes, or a truncated mode (top-p, top-k).

@@ -129,7 +129,7 @@ class LocalLearner:
     @torch.no_grad()
     def _passes(self, micros: Sequence[Sequence[WeightedRow]], which: int) -> list[Tensor]:
         """Return log-probabilities (``which`` = 0) or entropies (``which`` = 1) of each micro-batch. Results stay on
-        the device until all passes are done, since each read from the device waits for it."""
+        the device until all passes are done, because reading a result makes the process wait for the device."""
         for _ in self.held.idle(len(micros)):
             pass
         return [self._forward(rows)[which] for rows in micros]

@@ -69,8 +69,8 @@ def fine_tune(
     """Train ``policy`` in place on the mean loss over target tokens; call ``report(step, metrics)`` after each step.
 
     A step's problems depend only on the step's number, so a ``learner`` with ``done`` steps continues as if it had
-    never been interrupted. If a problem with its solution is longer than the model's context, it is skipped and counted
-    (``too_long``).
+    never been interrupted. If a problem with its solution is longer than the model's context, the problem is skipped
+    and counted (``too_long``).
 
     Raises:
         UserError: all problems of a step are too long; a problem has no solution; ``prompts`` is set for a task with

@@ -30,7 +30,7 @@ class Abilities:
     Attributes:
         row_mean: whether the loss of a row is divided by its length, including the prompt.
         batch_mean: whether losses are divided by the number of rows.
-        epsilon: whether the service applies AdamW's epsilon. If not, the service may ignore the betas too.
+        epsilon: whether the service applies AdamW's epsilon. If False, the service may ignore the betas too.
         clipping: whether the service clips the gradient norm.
     """
 

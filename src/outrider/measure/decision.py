@@ -51,7 +51,7 @@ class Decision:
 def decide(pairs: Sequence[tuple[Tally, Tally]], resamples: int = 2000, seed: int = 0) -> Decision:
     """Compare the pass@1 of two models, given a pair of counts (before, after) for each problem.
 
-    Pairs in which one model has no verified sample are excluded. ``resamples`` and ``seed`` are those of
+    Pairs in which one model has no verified sample are excluded. ``resamples`` and ``seed`` are passed to
     :func:`bootstrap_mean`. The function imports scipy.
 
     Degenerate cases: without pairs all counts are 0 and ``difference`` is NaN.
@@ -86,10 +86,10 @@ def differences(pairs: Sequence[tuple[Tally, Tally]], k: int) -> Floats:
 def decisive_problems(changes_P: ArrayLike, resamples: int = 2000, seed: int = 0) -> int | None:
     """Return the smallest number of problems whose removal makes the interval of the mean change include 0.
 
-    The problems that changed most in the direction of the mean are removed first, since they affect the mean most.
-    :func:`bootstrap_mean` computes the interval. The search starts at the number for which an interval from a normal
-    distribution would include 0. If the number of decisive problems is small, the difference depends on few problems
-    and could disappear on a slightly different set.
+    The problems that changed most in the direction of the mean are removed first, since these problems affect the mean
+    most. :func:`bootstrap_mean` computes the interval. The search starts at the number for which an interval from a
+    normal distribution would include 0. If the number of decisive problems is small, the difference depends on few
+    problems and could disappear on a slightly different set.
 
     Degenerate cases: None if the interval over all problems includes 0 or does not exist. If fewer than two problems
     remain, there is no interval, which counts as an interval that includes 0. NaN values are excluded.
@@ -157,8 +157,8 @@ def problems_needed(changes_P: ArrayLike) -> int | None:
     .. math:: N = (z_{0.975} + z_{0.8})^2 \, s^2 / \bar d^2
 
     with the mean :math:`\bar d` and the variance :math:`s^2` of the paired changes. The formula assumes that the true
-    mean change equals the observed one, although the true change may be smaller or 0. It also assumes that further
-    problems resemble these and have as many samples.
+    mean change equals the observed one, although the true change may be smaller or 0. The formula also assumes that
+    further problems resemble these problems and have as many samples.
 
     Degenerate cases: None if the mean change is 0 or there are fewer than two problems. NaN values are excluded.
 
@@ -178,13 +178,13 @@ def samples_needed(pairs: Sequence[tuple[Tally, Tally]]) -> int | None:
     r"""Return the number of samples per problem and model needed to detect the mean change with a power of 80 %.
 
     The variance of the changes is the variance between problems plus the sampling variance. Only the sampling variance
-    decreases with more samples. It is estimated by the mean over problems of :math:`\hat p (1 - \hat p) / (n - 1)`,
-    added up for the two models. The assumptions are those of :func:`problems_needed`, and that all problems have
-    similar numbers of samples.
+    decreases with more samples. The sampling variance is estimated by the mean over problems of :math:`\hat p (1 - \hat
+    p) / (n - 1)`, added up for the two models. The function makes the assumptions of :func:`problems_needed`, and
+    assumes that all problems have similar numbers of samples.
 
     Degenerate cases: None if the variance between problems is too large for any number of samples, or if the mean
-    change is 0. Also None if fewer than two problems have at least two samples of each model, since the two variances
-    then cannot be estimated.
+    change is 0. The result is also None if fewer than two problems have at least two samples of each model, since the
+    two variances then cannot be estimated.
 
     Source: decomposition of the variance, Miller 2024, arXiv 2411.00640.
     """

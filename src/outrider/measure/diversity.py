@@ -47,7 +47,7 @@ class TextDiversity:
         duplicates_P: number of responses with the same tokens as an earlier response to the problem.
         overlap_P, novelty_P: means over the problem's responses with a defined value; NaN if there are none.
         overlap_R, novelty_R: overlap and novelty of each response, in the given order; :func:`text_diversity` states
-            when they are NaN.
+            when these values are NaN.
     """
 
     problems: NDArray[np.generic]
@@ -165,8 +165,8 @@ def _grams(code_T: Ints, length_R: Ints, of_R: Ints, order: int) -> Iterator[tup
 
 
 def _counts(gram_T: Ints, owner_T: Ints, R: int) -> tuple[Floats, Floats, Floats]:
-    """Count for each response all n-grams, those shared with other responses (clipped as in BLEU), and those not
-    shared.
+    """Count for each response all n-grams, the n-grams shared with other responses (clipped as in BLEU), and the
+    n-grams not shared.
 
     For every n-gram of a response, the largest count in the other responses is needed. This count is the largest count
     of the n-gram or, for the response with the largest count, the second largest. So one sort is enough for all n-grams

@@ -18,7 +18,7 @@ class Lengths(NamedTuple):
 
     Attributes:
         outcome: outcome of the verdict; ``"all"`` for all responses, ``"unverified"`` for responses without a verdict.
-        responses: number of responses, including those of unknown length.
+        responses: number of responses, including responses of unknown length.
         mean, std: mean and population standard deviation of known lengths; NaN without known lengths.
         p10, median, p90, longest: interpolated quantiles and the maximum; NaN without known lengths.
         truncated: truncated share of the responses for which truncation is known; NaN without any.

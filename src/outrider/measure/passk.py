@@ -41,7 +41,8 @@ def pass_power_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
     .. math:: \text{pass}^k = \binom{c}{k} \Big/ \binom{n}{k}
 
-    Arguments, errors and NaN where ``n < k`` are those of :func:`pass_at_k`. The two metrics are equal for ``k = 1``.
+    Arguments and errors are the same as in :func:`pass_at_k`, and the result is NaN where ``n < k``. The two metrics
+    are equal for ``k = 1``.
 
     Source: Yao et al. 2024, arXiv 2406.12045.
 

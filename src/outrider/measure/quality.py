@@ -55,7 +55,7 @@ class FaultRule:
     """A rule that computes a number for a response, and the threshold above which the response is faulty.
 
     Attributes:
-        name, kind: name of the rule in reports, and kind of fault. The kinds are those of the STILL report, but with
+        name, kind: name of the rule in reports, and kind of fault. The kinds follow the STILL report, but with
             repetition and garbling instead of irrelevant content.
         definition: text that defines the number and says when it is unknown; reports print this text verbatim.
         threshold: number above which a response is faulty.

@@ -59,7 +59,8 @@ class Tally:
         votes: number of verified responses that were parsed, not truncated, and have an answer text.
         majority: success of the most frequent answer, see :func:`outrider.measure.majority.majority_or_unknown`; NaN
             without a verified sample, or if the answers of verified responses are unknown.
-        greedy: success of the greedy response, 1 or 0; NaN if there is no greedy response or it could not be verified.
+        greedy: success of the greedy response, 1 or 0; NaN if there is no greedy response, or if the greedy response
+            could not be verified.
         truncated, unparseable: number of truncated and of unparseable samples.
         timeouts, errors: number of responses, including the greedy one, for which the verifier exceeded its time limit
             (timeouts) or failed (errors).

@@ -34,7 +34,8 @@ class Unsolved:
 
 
 def unsolved(problems: Sequence[str], n: ArrayLike, c: ArrayLike, k: int) -> Unsolved:
-    """Split the problems into those that one model solved, those that it did not solve, and undecided problems.
+    """Split the problems into problems that one model solved, problems that the model did not solve, and undecided
+    problems.
 
     For each problem, ``n`` is the number of verified rollouts and ``c`` the number of successes, as in
     :func:`pass_at_k`. All rollouts count, even beyond ``k``, and a problem with one success is solved. So compare only
@@ -168,7 +169,7 @@ class PassRates:
         ``samples`` has the number :math:`k_P` of rollouts of each unsolved problem, all of which failed. After
         :math:`k` failures, the distribution of a problem's pass rate is Beta(a, b + k). Under a beta distribution,
         enough rollouts solve every problem. So "unlucky" means that ``more`` rollouts (for example, as many again)
-        would solve the problem, which can be checked by sampling them.
+        would solve the problem, which can be checked by sampling these additional rollouts.
         """
         samples_P = np.asarray(samples, dtype=np.int64)
         log_M = self._log_missed(int(samples_P.max(initial=0)) + more)
@@ -195,8 +196,8 @@ def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
     ``a`` and ``b`` are limited to the range from 1e-3 to 1e4. A fit at a limit (for example if all rates are equal) is
     returned unchanged. The function imports scipy.
 
-    Degenerate cases: NaN if no rollout succeeded or no rollout failed. Also NaN if no problem has two rollouts, since
-    the variation of rates then cannot be observed. Problems without rollouts are excluded.
+    Degenerate cases: NaN if no rollout succeeded or no rollout failed. The result is also NaN if no problem has two
+    rollouts, since the variation of rates then cannot be observed. Problems without rollouts are excluded.
 
     Raises:
         ValueError: :func:`pass_at_k` rejects the counts.

@@ -31,7 +31,7 @@ class Scored(NamedTuple):
         rollouts: rollouts as plain data (:mod:`outrider.importers.plain`), with new verdicts and problem ids.
         evaluation: pass@k, majority vote and other metrics; the lengths are 0 if the file has no token counts.
         notes: sentences that say how problems were matched, what was skipped, and how the file's verdicts differ from
-            the new ones.
+            the new verdicts.
         models: one evaluation per model, if the file has responses of several models.
     """
 

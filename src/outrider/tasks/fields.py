@@ -84,7 +84,7 @@ def _is_nan(value: Any) -> bool:
 
 
 def _inside(name: str, value: Any) -> Iterator[str]:
-    """Yield the dotted names of nested fields, but for a list only if it is a list of messages."""
+    """Yield the dotted names of nested fields; a list has nested fields only if it is a list of messages."""
     members: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, Mapping):
         members = value.items()

@@ -62,7 +62,7 @@ class Suite(Task):
 
     Each problem contains the name of its test set. So the table of an evaluation has one row per set, and one row for
     all problems, in which every problem has equal weight. The difficulty levels of a set are kept. If ``data`` names a
-    folder, every set is read from this folder, otherwise from the hub.
+    folder, every set is read from this folder; otherwise every set is read from the hub.
 
     Raises:
         UserError: the suite or a set does not exist, the file of a set is missing or broken, or a set has duplicate

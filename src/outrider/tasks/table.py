@@ -59,9 +59,9 @@ class Table(Task):
     r"""Problems from a table for training and a held-out table. See :mod:`outrider.tasks.rows` for the formats.
 
     Each epoch of training uses a new seeded permutation of the training table. Training problems whose prompt is also
-    held out (compared without case, spacing and Unicode variants) are skipped and counted in ``counts``, and so are
-    problems of a level that is not in ``levels``. Held-out problems alternate between levels, in an order that does not
-    depend on the order of the file.
+    held out (compared without case, spacing and Unicode variants) are skipped and counted in ``counts``. Training
+    problems of a level that is not in ``levels`` are skipped and counted, too. Held-out problems alternate between
+    levels, in an order that does not depend on the order of the file.
 
     The ``prompt`` is a text with field names in braces, or the name of a template in :mod:`outrider.tasks.prompts`.
     Alternatively, the field that ``messages`` names has the prompt as a chat (:mod:`outrider.tasks.messages`). A dotted
@@ -72,8 +72,8 @@ class Table(Task):
     prompt leaves fewer than ``sample.max_tokens`` tokens of the model's context are skipped and counted; otherwise a
     run does not start if a prompt leaves no room for a response. ``skip: [empty, long]`` skips both kinds of rows.
 
-    Stages that show or continue solutions read them from the field ``solution`` of training rows. The solution of a row
-    may be missing, null or empty, but at least one row must have a solution.
+    Stages that show or continue solutions read the solutions from the field ``solution`` of training rows. The solution
+    of a row may be missing, null or empty, but at least one row must have a solution.
 
     The ``verifier`` reads gold answers and verifies responses (:mod:`outrider.verify.verifiers`). No file is read
     before the first problem is needed.

@@ -64,7 +64,7 @@ class SolvedTask(Protocol):
     """A task that can provide correct responses for problems without ``metadata["solution"]``."""
 
     def right(self, problem: Problem) -> str | None:
-        """Return a response that must be accepted as correct; None if the task cannot provide one."""
+        """Return a response that must be accepted as correct; None if the task cannot provide any."""
         ...
 
 
@@ -117,7 +117,7 @@ def verify_in_turn(task: Task, items: Sequence[Item]) -> list[Verdict]:
 
 
 def right_response(task: Task, problem: Problem) -> str | None:
-    """Return a response that must be accepted as correct; None if the task cannot provide one."""
+    """Return a response that must be accepted as correct; None if the task cannot provide any."""
     return task.right(problem) if isinstance(task, SolvedTask) else problem.metadata.get("solution")
 
 

@@ -67,7 +67,8 @@ class TurnTask(Task):
         raise NotImplementedError
 
     def makes(self) -> Make:
-        """Return the function that creates environments. It is unpickled once, in the process that forks them."""
+        """Return the function that creates environments. The function is unpickled once, in the process that forks the
+        environments."""
         return self.make_environment
 
     def environments(self) -> Environments:

@@ -40,7 +40,7 @@ class WordProblems(Task):
     level.
 
     Training and held-out problems are disjoint by construction, since a hash of shape and numbers decides which
-    problems are held out. So a held-out story is also held out if it is told in other words.
+    problems are held out. So a held-out story stays held out when it is told in other words.
 
     >>> task = WordProblems()
     >>> problem = task.train(0)

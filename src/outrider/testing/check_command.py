@@ -131,7 +131,8 @@ def made(cls: type[Options], name: str, function: str, options: Sequence[str]) -
 
 
 def idle_stage(claims: StageClaims) -> str:
-    """Return a warning if the stage neither requested nor dropped a rollout in any situation; else an empty string."""
+    """Return a warning if the stage neither requested nor dropped a rollout in any situation; otherwise return an empty
+    string."""
     theirs = _reasons_before()
     for around in SITUATIONS.values():
         life = Life(claims, around)
@@ -148,7 +149,8 @@ def _reasons_before() -> set[str]:
 
 
 def idle_credit(component: Baseline | Shaper | RewardShaper) -> str:
-    """Return a warning if a shaper changed no advantage of any group; otherwise, and for baselines, an empty string."""
+    """Return a warning if a shaper changed no advantage of any group; otherwise, and for baselines, return an empty
+    string."""
     for chain in [] if isinstance(component, Baseline) else chains(component):
         without = [link for link in chain if link is not component]
         for group in GROUPS:

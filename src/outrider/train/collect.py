@@ -80,7 +80,7 @@ class Collector:
         return rollouts if self._entropies is None else with_entropies(rollouts, self._entropies)
 
     def renewed(self) -> Collector:
-        """Return a collector with the same parts but no statistics, so its batches do not depend on earlier ones."""
+        """Return a collector with the same parts but no statistics, so its batches do not depend on earlier batches."""
         parts = self.sampler, self.task, self.reward, self.ranks, self.clock
         return Collector(*parts, prompt_end=self._prompt_end)
 

@@ -37,7 +37,8 @@ def open_policy(recipe: Recipe, ranks: Ranks) -> tuple[Policy, str]:
     """Load a recipe's policy and prepare it for the engines; also return a message about its forward pass.
 
     Raises:
-        UserError: the policy cannot be loaded on a rank, or no implementation of the forward pass reproduces it.
+        UserError: the policy cannot be loaded on a rank, or no implementation of the forward pass reproduces the
+            policy.
     """
     return ranks.together(lambda: _open_policy(recipe, ranks))
 

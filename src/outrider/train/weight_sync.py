@@ -91,8 +91,8 @@ class WeightSync:
         self._moved: dict[Copy, Probe] = {}  # for each copy, the last probe in which its log-probabilities changed
 
     def __call__(self, version: int) -> dict[str, float]:
-        """Sync, probe, and return metrics: ``probe_max`` and ``probe_mean`` are the largest and the mean difference of
-        log-probabilities.
+        """Sync the weights, probe the sampler, and return metrics: ``probe_max`` and ``probe_mean`` are the largest and
+        the mean difference of log-probabilities.
 
         Raises:
             UserError: the learner's weights have diverged, sampler and learner disagree, or a rank's sampler cannot
