@@ -104,7 +104,8 @@ class _MissingError(Exception):
 
 
 class _Source(SourceFileLoader):
-    """Compiles a file on every load, without Python's bytecode cache: the cache misses a change within one second."""
+    """Compiles a file on every load, without Python's bytecode cache, because the cache misses a change within one
+    second."""
 
     def path_stats(self, path: Any) -> Any:
         raise OSError

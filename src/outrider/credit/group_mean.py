@@ -19,8 +19,8 @@ class GroupMean(Baseline):
     with sums over the ``n`` valid members (rollouts that the verifier could score); without ``std`` the denominator is
     1 (Dr. GRPO). The mean is computed in two passes, in float64.
 
-    Degenerate cases, as in most baselines: an invalid member gets 0 and does not affect the other members; a single
-    valid member gets 0; if all valid rewards are exactly equal, all members get exactly 0 (not a rounding error divided
+    Degenerate cases, as in most baselines: an invalid member gets 0 and does not affect the other members. A single
+    valid member gets 0. If all valid rewards are exactly equal, all members get exactly 0 (not a rounding error divided
     by epsilon).
 
     Dividing by the standard deviation gives groups with rare successes (or rare failures) more weight. With rewards of

@@ -26,9 +26,10 @@ class ReinforcePP(BatchBaseline):
 
     Our choice: statistics are over responses, and ``group_mean`` is on. The paper computes statistics over the tokens
     of a batch, but in appendix B.2 over the N samples; the code of verl and OpenRLHF uses tokens. Over tokens, a group
-    of equal rewards gets :math:`-m/s` under ``group_mean``, since long responses shift the mean away from 0: a gradient
-    from lengths alone. Over responses the mean is 0, and is set to exactly 0. So groups of equal rewards have no
-    advantage, and no advantage changes its sign. Length normalisation is left to the denominator of the loss.
+    of equal rewards gets :math:`-m/s` under ``group_mean``, since long responses shift the mean away from 0. The
+    resulting gradient comes from lengths alone. Over responses the mean is 0, and is set to exactly 0. So groups of
+    equal rewards have no advantage, and no advantage changes its sign. Length normalisation is left to the denominator
+    of the loss.
 
     Degenerate cases: with fewer than two valid members in the batch, or exactly equal :math:`x_i`, all members get
     exactly 0. With ``group_mean`` the only member of a group of one has :math:`x_i = 0`; verl uses the member's raw

@@ -28,7 +28,7 @@ class Smoothing(Shaper):
     ``mean`` uses the mean per token.
 
     Degenerate cases: the mean of the term over a group is not 0. A group with only successes is therefore reinforced,
-    rare successes most, and a group with only failures is discouraged; the same holds for a group of one. An
+    rare successes most, and a group with only failures is discouraged; the same holds for a group of one rollout. An
     exploration stage that drops such groups removes this effect. Rollouts that the verifier could not score do not
     change. Success means a correct verdict.
 

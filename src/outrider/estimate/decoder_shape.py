@@ -38,7 +38,7 @@ class DecoderShape(NamedTuple):
         return attention | {"gate_proj": (h, inner), "up_proj": (h, inner), "down_proj": (inner, h)}
 
     def adapted(self, targets: str | Sequence[str]) -> list[tuple[int, int]]:
-        """Return input and output widths of the linear maps that an adapter changes."""
+        """Return the input and output width of each linear map that an adapter changes."""
         return [widths for name, widths in self.linear.items() if targets == "all-linear" or name in targets]
 
     @property

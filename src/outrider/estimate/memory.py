@@ -40,8 +40,8 @@ summed gradients  if several processes each hold the whole model: :math:`4T`, af
 ================  =====================================================================================================
 
 :math:`L` is the number of layers, :math:`H` their width, :math:`I` the width of the MLP, :math:`D_q` and
-:math:`D_{kv}` the widths of queries and keys, :math:`V` the vocabulary size. Not counted: gaps of the allocator,
-verifiers, and memory for writing a checkpoint.
+:math:`D_{kv}` the widths of queries and keys, :math:`V` the vocabulary size. The estimate does not count gaps of the
+allocator, verifiers, and memory for writing a checkpoint.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def trained_parameters(recipe: Recipe, shape: DecoderShape) -> int:
 
 
 def number_bytes(recipe: Recipe) -> int:
-    """Return the number of bytes that a number needs in the compute dtype."""
+    """Return the bytes per number in the compute dtype."""
     return 2 if recipe.policy.dtype == "bfloat16" else 4
 
 

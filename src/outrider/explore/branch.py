@@ -47,18 +47,19 @@ class Branch(Stage):
     Rollouts whose context is excluded from training are not branched either, since their branches would be excluded
     too.
 
-    Metrics of a step: numbers of ``pivots`` and ``branches``; sources (rollouts, trees or problems) without a cut
-    (``no_candidate``); rollouts not branched because of their context (``excluded``); branches removed by the cap
-    (``capped``); rollouts that problems still lack to reach the selector's width (``short``); mean relative depth of
-    the pivots (``ratio``); share of pivots in failed rollouts that have a successful branch (``recovered``); and the
-    selector's own metrics. A mean without values is NaN.
+    Metrics of a step: ``pivots`` and ``branches`` are the numbers of pivots and branches. ``no_candidate`` counts
+    sources (rollouts, trees or problems) without a cut, and ``excluded`` counts rollouts that were not branched because
+    of their context. ``capped`` counts branches removed by the cap. ``short`` counts rollouts that problems still lack
+    to reach the selector's width. ``ratio`` is the mean relative depth of the pivots. ``recovered`` is the share of
+    pivots in failed rollouts that have a successful branch. The selector adds its own metrics. A mean without values is
+    NaN.
 
     Degenerate cases: nothing is requested for an empty group, for a response of at most one token or, with ``which:
     failed``, for a group without failures. If there are fewer cuts than ``pivots``, there are fewer branches.
 
     Sources: DEEP-GRPO (arXiv 2602.14169) section 4.3 and algorithm 1, with one pivot (P = 1) and eight branches (B =
     8). Our choices: unless the selector allows the prompt as a pivot, a branch keeps at least one response token (the
-    released code also branches at the prompt); the verdict decides failure, never the shaped reward. ``by_accuracy``
+    released code also branches at the prompt). The verdict decides failure, never the shaped reward. ``by_accuracy``
     follows AttnRL (arXiv 2509.26628). AttnRL drops solved problems that attract little attention; this is not
     implemented, so solved problems are branched like any other. The selectors' docstrings describe TreeRL, Tree-GRPO
     and TreePO.

@@ -35,8 +35,9 @@ class Commit(Stage):
     100,000 evicted problems are remembered.
 
     The pass rate counts only rollouts from the plain prompt that the verifier could score. Degenerate cases: for an
-    empty batch the stage requests nothing; groups that an earlier stage excluded do not count; if no problem is within
-    ``[low, high]``, all are dropped and the step has no update; if the task has no more problems, the rounds end early.
+    empty batch the stage requests nothing, and groups that an earlier stage excluded do not count. If no problem is
+    within ``[low, high]``, all problems are dropped and the step has no update. If the task has no more problems, the
+    rounds end early.
 
     Source: Kim et al. 2026, "Pilot-Commit", arXiv 2605.26606, following its released code (recipe/pc). Only summaries
     of the paper were available. Differences: the released code buffers pilots for up to four steps; buffered pilots are

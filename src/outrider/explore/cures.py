@@ -34,9 +34,9 @@ class Cures(Allocation):
 
     The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
     dropped groups. Branches and rollouts with in-context examples do not estimate the pass rate. Degenerate cases: for
-    an empty batch the stage requests nothing; problems that already have rollouts get no further rollouts; all-solved
-    and all-failed problems keep a positive weight, and ``min_n`` keeps sampling them. The last 100,000 problems are
-    remembered; a forgotten problem counts as new.
+    an empty batch the stage requests nothing, and problems that already have rollouts get no further rollouts.
+    All-solved and all-failed problems keep a positive weight, and ``min_n`` keeps sampling these problems. The last
+    100,000 problems are remembered; a forgotten problem counts as new.
 
     Source: CurES (Zeng et al., arXiv 2510.01037), as described in XRPO (arXiv 2510.06672, section 2.2 and appendix G):
     difficulty by Bayesian posterior updates, allocation by difficulty. Our choices: the closed-form expectation over

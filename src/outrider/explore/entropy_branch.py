@@ -58,7 +58,8 @@ class EntropyBranch(Stage):
 
     Degenerate cases: an empty group gets ``total`` new rollouts; an empty response has no boundary.
 
-    Metrics: ``pivots``; ``branches``; ``from_prompt``, new rollouts from the prompt; ``rise``, mean ΔH at the pivots.
+    Metrics: the numbers of ``pivots`` and ``branches``, of new rollouts from the prompt (``from_prompt``), and the mean
+    ΔH at the pivots (``rise``).
 
     Raises:
         UserError: the sampler records no entropies.

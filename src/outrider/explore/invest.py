@@ -48,8 +48,8 @@ class Invest(PlansAhead, Stage):
     The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
     dropped groups. The stage comes first in ``explore`` and replaces the stage ``uniform``. With a credit other than
     ``stated_goal``, the number of rollouts may affect the objective. Degenerate cases: in the first step, and if every
-    pass rate is certain, every problem gets ``n`` rollouts; for an empty batch the stage requests nothing; problems
-    that already have rollouts get no further rollouts; if all problems have ``max_n`` rollouts, the rest of the token
+    pass rate is certain, every problem gets ``n`` rollouts. For an empty batch the stage requests nothing. Problems
+    that already have rollouts get no further rollouts. If all problems have ``max_n`` rollouts, the rest of the token
     budget is not spent (metric ``unspent``).
 
     Raises:

@@ -43,8 +43,8 @@ class Keep(Stage):
     The stage samples no rollouts. Degenerate cases: without a success nothing is kept.
 
     Source: rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1. Our choices: the report's 5 % are a
-    share of the training data (the report could also mean 5 % of the failures); successes and failures are both ranked;
-    for ``branching``, the token with which the total reaches ``mass`` is counted too.
+    share of the training data (the report could also mean 5 % of the failures). Successes and failures are both ranked.
+    For ``branching``, the token with which the total reaches ``mass`` is counted too.
     """
 
     most: int | None = Field(

@@ -166,7 +166,7 @@ class PassRateModel:
 
     All rollouts from the plain prompt have equal weight. If a later stage samples problems with few successes more
     often (``rebalance``, ``prioritise``), predicted pass rates of levels are slightly too high. A task should have few
-    levels, since the model stores the histories of at most 100,000 problems, but the sums of every level.
+    levels, since the model stores the histories of at most 100,000 problems, but statistics for every level.
 
     Attributes:
         memory: the discount per step that is in use.

@@ -206,9 +206,9 @@ class Seed(Options):
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         """Store the solved problems of a step and return the metrics.
 
-        Metrics: rollouts with examples, rollouts without an available example, rollouts with truncated solutions,
-        rollouts with fewer than ``k`` examples; problems solved only with examples; corpus entries removed; corpus
-        entries in total; corpus entries from rollouts with examples.
+        The metrics count rollouts with examples, rollouts without an available example, rollouts with truncated
+        solutions, and rollouts with fewer than ``k`` examples. They also count problems solved only with examples, and
+        corpus entries: removed entries, all entries, and entries from rollouts with examples.
         """
         self._prompts.clear()
         evicted = self._corpus.learn(groups)

@@ -42,8 +42,8 @@ def variance(n: int, p: float, estimator: Estimator) -> float:
 class Vip(Allocation):
     """Allocates ``n`` rollouts per problem on average, to minimise the sum of gradient variances.
 
-    The pass rate of a problem is predicted from its question before sampling: ``p(x) = sigmoid(g(x))``, where ``g`` is
-    a Gaussian process with mean 0 and kernel ``K(x, y) = exp(-(1 - cos(x, y)) / bandwidth^2)``, the RBF kernel of unit
+    The pass rate of a problem is predicted from its question before sampling: ``p(x) = sigmoid(g(x))``. Here ``g`` is a
+    Gaussian process with mean 0 and kernel ``K(x, y) = exp(-(1 - cos(x, y)) / bandwidth^2)``, the RBF kernel of unit
     vectors. After a step with questions ``B`` and pass rates ``r``, clipped to ``[epsilon, 1 - epsilon]``,
 
         g <- g + K(., B) K(B, B)^-1 (logit r - g(B)),
@@ -54,12 +54,12 @@ class Vip(Allocation):
     in ``explore`` and replaces the stage ``uniform``.
 
     The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
-    dropped groups. Degenerate cases: in the first step, and for questions unlike any earlier question, ``p`` is 1/2;
-    problems with equal predictions get equal shares; predictions are clipped like pass rates; nearly equal questions
-    share the mean of their logits; for an empty batch the stage requests nothing; problems that already have rollouts
-    get no further rollouts. The last 10,000 questions are remembered; older questions have no effect. ``tfidf`` weights
-    its terms by the remembered questions, so ``K`` changes slightly as these questions change; with ``transformer``,
-    ``K`` does not change.
+    dropped groups. Degenerate cases: in the first step, and for questions unlike any earlier question, ``p`` is 1/2.
+    Problems with equal predictions get equal shares, and predictions are clipped like pass rates. Nearly equal
+    questions share the mean of their logits. For an empty batch the stage requests nothing, and problems that already
+    have rollouts get no further rollouts. The last 10,000 questions are remembered; older questions have no effect.
+    ``tfidf`` weights its terms by the remembered questions, so ``K`` changes slightly as these questions change; with
+    ``transformer``, ``K`` does not change.
 
     Source: Nguyen et al. 2026, "VIP", arXiv 2602.01601 (only summaries were available), and earlier versions of its
     code. Differences: VIP's code solves the relaxed problem by SLSQP with a bonus for problems that look hard. The code

@@ -53,7 +53,7 @@ def split_by_tokens(rows: Sequence[Sized], parts: int, shares: bool = True) -> l
     """Split rows over ranks to minimise the maximum number of tokens per rank. Every rank computes the same split.
 
     The better of two splits is used. The first split assigns rows from longest to shortest, each to the rank with the
-    fewest tokens so far (ties go to the lowest rank); a shared context is then computed on nearly every rank. The
+    fewest tokens so far (ties go to the lowest rank). A shared context is then computed on nearly every rank. The
     second split sorts rows by context and cuts the sorted rows into one run per rank; nearly all contexts are then
     computed once.
     """

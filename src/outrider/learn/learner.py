@@ -75,8 +75,8 @@ class Updated(NamedTuple):
         lost_groups: ids of groups whose optimizer batches were all skipped as non-finite.
         notices: messages for the user.
         logprobs: for each row of the step, the float32 log-probabilities of its own tokens in the forward pass of the
-            row's last update, under the weights before that update; None for a row without a pass. Empty if the engine
-            does not return log-probabilities.
+            row's last update, so under the weights before this update. The entry is None for a row without a pass. The
+            list is empty if the engine does not return log-probabilities.
     """
 
     metrics: dict[str, float]
@@ -158,10 +158,10 @@ def updates(
 ) -> Updated:
     """Run the updates of one training step: epochs over optimizer batches, each of whole groups.
 
-    Metrics: diagnostics as means over trained tokens; the number of trained ``tokens`` (counted once per use); the mean
-    ``loss`` of the updates; the last gradient norm and learning rate; counts ``updates``, ``skipped_no_signal``,
-    ``skipped_nonfinite`` and ``rows_skipped``; with a service, ``trained_tokens`` including prompts; and the metrics of
-    the objective.
+    The metrics have the diagnostics as means over trained tokens, the number of trained ``tokens`` (counted once per
+    use), and the mean ``loss`` of the updates. They also have the last gradient norm, the last learning rate, and the
+    counts ``updates``, ``skipped_no_signal``, ``skipped_nonfinite`` and ``rows_skipped``. With a service,
+    ``trained_tokens`` counts tokens including prompts. The objective adds its own metrics.
 
     Args:
         logprobs: computes the learner's log-probabilities on demand.

@@ -1,9 +1,10 @@
 r"""Probes how a Tinker service normalises gradients and which AdamW parameters it applies.
 
-Services differ in ways that they do not document: one service sums the losses of tokens and rows, another averages over
-each row's tokens and over rows; one service ignores gradient clipping, another ignores everything but the learning
-rate. So the probe takes a few steps on a temporary adapter, and measures the log-probability of one token. Weight decay
-is not probed: SkyRL's JAX backend decays the adapters of all its users when one user requests weight decay.
+Services differ in ways that they do not document. One service sums the losses of tokens and rows, and another averages
+over each row's tokens and over rows. One service ignores gradient clipping, and another ignores everything but the
+learning rate. So the probe takes a few steps on a temporary adapter, and measures the log-probability of one token.
+Weight decay is not probed: SkyRL's JAX backend decays the adapters of all its users when one user requests weight
+decay.
 
 With an :math:`\epsilon` far above every gradient, AdamW's update is the gradient times :math:`\eta / \epsilon`, so the
 change of the token's log-probability is proportional to the gradient that the service computed.

@@ -187,11 +187,11 @@ def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
     .. math:: \ell(a, b) = \sum_P \Big[ \sum_{i<c_P} \ln(a + i) + \sum_{i<n_P-c_P} \ln(b + i)
               - \sum_{i<n_P} \ln(a + b + i) \Big]
 
-    The observed rate of every unsolved problem is 0, but the fit assigns higher rates to some: if many problems have a
-    rate of 0.05, some problems with 0 successes in 8 rollouts have this rate as well. A beta distribution plus a share
-    of impossible problems would be more realistic. But with few rollouts this share cannot be distinguished from a
-    small ``a``, so ``unlucky`` is biased upwards if impossible problems exist. The fit assumes that problems are
-    exchangeable; if they are not, fit each difficulty level separately.
+    The observed rate of every unsolved problem is 0, but the fit assigns higher rates to some of these problems. If
+    many problems have a rate of 0.05, some problems with 0 successes in 8 rollouts have this rate as well. A beta
+    distribution plus a share of impossible problems would be more realistic. But with few rollouts this share cannot be
+    distinguished from a small ``a``, so ``unlucky`` is biased upwards if impossible problems exist. The fit assumes
+    that problems are exchangeable; if they are not, fit each difficulty level separately.
 
     ``a`` and ``b`` are limited to the range from 1e-3 to 1e4. A fit at a limit (for example if all rates are equal) is
     returned unchanged. The function imports scipy.

@@ -17,10 +17,10 @@ selection reads the old log-probabilities before the update.
 Metrics cover the trainable tokens before truncation or masking: with one update, the tokens of the rows that are
 trained; with an extra pass, the tokens of all rows. ``sampler_kl_k1`` and ``sampler_kl_k3`` estimate
 :math:`KL(\pi_\mathrm{sampler} \| \pi_\mathrm{learner})` per token in nats. The other metrics cover the weights, one per
-token or one per row, by level: ``weight_p01``, ``weight_p50``, ``weight_p99``, ``weight_max``, ``weight_ess``
-(effective sample size :math:`(\sum w)^2 / \sum w^2`, divided by the number of weights) and ``weight_clamped`` (share of
-weights that are truncated or masked; 0 for ``recompute``, whose weights are 1). Logarithms of weights are bounded to
-±20. Without tokens there are no metrics.
+token or one per row, by level: ``weight_p01``, ``weight_p50`` and ``weight_p99`` (percentiles), ``weight_max``,
+``weight_ess`` and ``weight_clamped``. ``weight_ess`` is the effective sample size :math:`(\sum w)^2 / \sum w^2`,
+divided by the number of weights. ``weight_clamped`` is the share of weights that are truncated or masked (0 for
+``recompute``, whose weights are 1). Logarithms of weights are bounded to ±20. Without tokens there are no metrics.
 
 Sampler and learner compute log-probabilities in the row's mode (such as its temperature); the learner rejects batches
 with several modes.

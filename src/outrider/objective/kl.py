@@ -12,7 +12,7 @@ name      value                mean of the value                     mean of the
 
 All KLs are per token, given the preceding tokens. A token's effect on the KL of later tokens is not part of the
 gradient. So for responses of several tokens none of these gradients is the gradient of the KL between whole responses.
-The estimators assume samples from the current policy and are not weighted by the importance ratio, so after the first
+The estimators assume samples from the current policy and are not weighted by the importance ratio. So after the first
 update on a batch the estimators are biased, and the bias grows as the policy moves. An unbiased estimator may have a
 biased gradient, because the samples depend on the policy too. ``k2`` pulls towards a mode of the reference, ``k3``
 pulls towards covering the reference; near the reference both agree. ``k3`` grows exponentially for a token that the

@@ -94,8 +94,8 @@ class Countdown(Task):
         """Return the first ``n`` held-out problems, alternating between sizes, without duplicates; the option ``seed``
         has no effect.
 
-        If the ranges are small, there are fewer problems: for three numbers up to 12, 249 problems are held out by
-        default, and 222 of them are in the shuffled population, from which this method selects.
+        If the ranges are small, there are fewer problems. For three numbers up to 12, 249 problems are held out by
+        default. Of these problems, 222 are in the shuffled population, from which this method selects.
         """
         if self.heldout_order == "shuffled":
             return _population(self.sizes, self.highest, self.cap)[:n]

@@ -68,8 +68,8 @@ class Table(Task):
     field name selects a nested value in objects or lists: ``reward_model.ground_truth``, ``messages.0.content``.
 
     With ``skip: empty``, rows without an answer or a question (missing, null, NaN, blank or an empty list) are skipped
-    and counted; otherwise such a row is an error if the verifier needs the answer. With ``skip: long``, rows whose
-    prompt leaves fewer than ``sample.max_tokens`` tokens of the model's context are skipped and counted; otherwise a
+    and counted. Otherwise such a row is an error if the verifier needs the answer. With ``skip: long``, rows whose
+    prompt leaves fewer than ``sample.max_tokens`` tokens of the model's context are skipped and counted. Otherwise a
     run does not start if a prompt leaves no room for a response. ``skip: [empty, long]`` skips both kinds of rows.
 
     Stages that show or continue solutions read the solutions from the field ``solution`` of training rows. The solution

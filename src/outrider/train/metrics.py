@@ -74,8 +74,8 @@ def spent(groups: Sequence[Group]) -> dict[str, float]:
     Each stage has, as ``spent/<stage>/…``, the numbers ``tokens``, ``rollouts``, ``success_per_1000`` (successes per
     1,000 tokens) and ``solved_per_1000`` (problems with their first success from this stage, per 1,000 tokens). The
     result also has the tokens of all branches (``spent/branched``), of rollouts with examples or a hint
-    (``spent/seeded``), and of rollouts not trained on (``spent/unused``, and by reason ``spent/unused/<reason>``:
-    dropped by a stage, without an advantage, …). Observed tokens are not counted.
+    (``spent/seeded``), and of rollouts not trained on (``spent/unused``). ``spent/unused/<reason>`` splits the last
+    number by reason, such as a stage's drop or a missing advantage. Observed tokens are not counted.
     """
     tokens, rollouts, successes, solved = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     kinds, reasons = Counter({"branched": 0, "seeded": 0, "unused": 0}), Counter[str]()

@@ -45,7 +45,7 @@ class Source:
         round: round of the stage, from 0.
         branches: rollouts per pivot.
         seed: seed derived from the run, the source and the round; a selector uses no other randomness.
-        engine: the policy, to compute attention.
+        engine: the policy, with which selectors compute attention.
     """
 
     chains: Sequence[SegmentedRollout]
