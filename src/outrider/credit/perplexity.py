@@ -35,9 +35,9 @@ class Perplexity(Shaper):
     excludes members more than 1.5 interquartile ranges outside the quartiles from mean and deviation, but still scales
     their advantages. ``clamp`` bounds the factor; the released code uses [0.8, 1.2].
 
-    Source: STILL report, arXiv 2508.07534, Eqs. 7 and 11; :math:`\alpha` from section 4.4.2. Our choice: the formula as
-    published. The released script for low perplexity computes the weight but never applies it, so the script trains
-    plain GRPO.
+    Source: STILL report, arXiv 2508.07534, Eqs. 7 and 11; :math:`\alpha` from section 4.4.2. Our choice: we implement
+    the formula as published. The released script for low perplexity computes the weight but never applies it, so the
+    script trains plain GRPO.
 
     >>> m = Members(
     ...     np.array([1.0, 0]), np.array([True, False]), np.array([2, 1]),

@@ -27,10 +27,10 @@ class Smoothing(Shaper):
     as recorded at sampling. ``sum`` uses the whole response, as in the equation, so the term grows with length;
     ``mean`` uses the mean per token.
 
-    Degenerate cases: the mean of the term over a group is not 0. A group with only successes is therefore reinforced,
-    rare successes most, and a group with only failures is discouraged; the same holds for a group of one rollout. An
-    exploration stage that drops such groups removes this effect. Rollouts that the verifier could not score do not
-    change. Success means a correct verdict.
+    Degenerate cases: the mean of the added term over a group is not 0. A group with only successes is therefore
+    reinforced, rare successes most, and a group with only failures is discouraged; the same holds for a group of one
+    rollout. An exploration stage that drops such groups removes this effect. Rollouts that the verifier could not score
+    do not change. Success means a correct verdict.
 
     Source: DS-GRPO, arXiv 2511.19942v2, Eq. 6 (a sum), from two consistent readers' notes; only the paper's abstract
     and introduction were available. The paper's algorithm uses the old policy's likelihood, as this component does; the

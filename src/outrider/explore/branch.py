@@ -54,8 +54,8 @@ class Branch(Stage):
     pivots in failed rollouts that have a successful branch. The selector adds its own metrics. A mean without values is
     NaN.
 
-    Degenerate cases: nothing is requested for an empty group, for a response of at most one token or, with ``which:
-    failed``, for a group without failures. If there are fewer cuts than ``pivots``, there are fewer branches.
+    Degenerate cases: the stage requests nothing for an empty group, for a response of at most one token or, with
+    ``which: failed``, for a group without failures. If there are fewer cuts than ``pivots``, there are fewer branches.
 
     Sources: DEEP-GRPO (arXiv 2602.14169) section 4.3 and algorithm 1, with one pivot (P = 1) and eight branches (B =
     8). Our choices: unless the selector allows the prompt as a pivot, a branch keeps at least one response token (the

@@ -39,7 +39,7 @@ class Cures(Allocation):
     100,000 problems are remembered; a forgotten problem counts as new.
 
     Source: CurES (Zeng et al., arXiv 2510.01037), as described in XRPO (arXiv 2510.06672, section 2.2 and appendix G):
-    difficulty by Bayesian posterior updates, allocation by difficulty. Our choices: the closed-form expectation over
+    difficulty by Bayesian posterior updates, allocation by difficulty. Our choices are the closed-form expectation over
     the posterior (a plug-in estimate would give no rollouts to a problem that was solved twice), the minimum and
     maximum per problem, and the discount. The posterior starts from the prior and is updated during training; the paper
     estimates it before training. The paper also changes how often each problem is sampled; in Outrider the stage

@@ -21,7 +21,7 @@ class Greedy(Stage):
     rollout of the group. A request that overrides sampling options must set all of them, so this stage needs its own
     ``max_tokens``.
 
-    Degenerate cases: nothing is requested for an empty batch, or for groups that have no rollouts or were
+    Degenerate cases: the stage requests nothing for an empty batch, or for groups that have no rollouts or were
     excluded by an earlier stage.
 
     Source: ReMax, Li et al. 2023, arXiv 2310.10505, algorithm 1.

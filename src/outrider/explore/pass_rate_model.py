@@ -137,7 +137,7 @@ class Visit(NamedTuple):
 
     @property
     def level(self) -> Visits:
-        """The sums over this visit alone."""
+        """The sums of :class:`Visits` for this visit alone."""
         n = self.successes + self.failures
         spread = self.successes * self.failures / (n * (n - 1)) if n > 1 else 0.0
         return Visits(1.0, self.successes / n, float(n > 1), spread, float(n), float(self.tokens), self.noise)
@@ -286,7 +286,8 @@ class PassRateModel:
         return {"surprise": self.surprise} | now | by_class
 
     def state_dict(self) -> dict[str, Any]:
-        """Steps, scores, recalibration, sums per level and discount, and histories of problems, the oldest first."""
+        """The number of steps, the scores, the recalibration, the sums per level and discount, and the problems'
+        histories, oldest first."""
         levels = {level: [list(each) for each in sums] for level, sums in sorted(self._levels.items())}
         own = [[key, seen, [list(past) for past in history]] for key, (seen, history) in self._own.items()]
         recalibration = self.recalibration.state_dict()

@@ -47,7 +47,7 @@ class Prefixed(Stage):
     the credit component ``siblings_mean`` does. The rollouts do not start from the plain prompt, so they do not
     estimate the problem's pass rate.
 
-    Degenerate cases: nothing is requested for a problem without a stored success, for a success of fewer than two
+    Degenerate cases: the stage requests nothing for a problem without a stored success, for a success of fewer than two
     tokens, or for a group that an earlier stage excluded. A prefix keeps at least one token of the success and leaves
     at least one token to sample. Rollouts that the verifier could not score are not failures, and a problem with only
     such rollouts does not count as unsolved. Two equal prefixes form one set of siblings of twice the size. Successes

@@ -77,8 +77,8 @@ class Prioritise(Stage):
     shares. Groups that an earlier stage dropped get nothing; if no problem is left, the budget stays unspent (metric
     ``unspent``). Problems of which the verifier could score no rollout get nothing (metric ``unscorable``); if this
     holds for all problems, all get equal shares. Earlier stages whose number of rollouts depends on outcomes may use up
-    or exceed the budget (metric ``overdrawn``). For an empty batch nothing is requested. There is no minimum: a problem
-    may get no rollout (Appendix J of the paper reports 0 to 7 per problem).
+    or exceed the budget (metric ``overdrawn``). For an empty batch the stage requests nothing. There is no minimum: a
+    problem may get no rollout (Appendix J of the paper reports 0 to 7 per problem).
 
     Our choices where the paper is ambiguous: the paper's alpha = 0.95 is read as a confidence *level*; taken literally,
     the quantile would be 0.525, and the bonus would dominate Δ. λ, which the paper does not give, is 0.1. T is the
@@ -204,10 +204,10 @@ class Prioritise(Stage):
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         """Return a step's metrics.
 
-        Metrics of the rollouts that this stage added: their total, their numbers for problems unsolved and solved at
-        that time, the maximum per problem, and the share of problems without any. Further metrics: problems without a
-        verifiable rollout, unspent budget, rollouts of earlier stages beyond the budget, the problems' weights, and the
-        metrics of seeding.
+        Four metrics describe the rollouts that this stage added: their total, their numbers for problems unsolved and
+        solved at that time, the maximum per problem, and the share of problems without added rollouts. The other
+        metrics are problems without a verifiable rollout, unspent budget, rollouts of earlier stages beyond the budget,
+        the problems' weights, and the metrics of seeding.
         """
         names = ("extra_unsolved", "extra_solved", "unscorable", "unspent", "overdrawn")
         counts = {"extra": self._extra.total()} | {name: self._counts[name] for name in names}

@@ -43,7 +43,7 @@ class Rebalance(Stage):
     budget spent.
 
     Degenerate cases: accuracy 0 counts as ``1/(2N)`` (as in the released code), so a problem with a single failed
-    rollout has accuracy 1/2 and gets no more rollouts. Problems with ``a >= 1/2`` and groups without rollouts get no
+    rollout has accuracy 1/2 and gets no further rollouts. Problems with ``a >= 1/2`` and groups without rollouts get no
     more, and groups may differ in size. If no problem needs more, the stage requests nothing. A problem's earlier and
     additional rollouts form one group. Use a loss without per-group normalisation, which would cancel the re-weighting.
 

@@ -55,8 +55,8 @@ class Replay(Stage):
     counts successes removed for this limit, including single successes that are too long.
 
     Source: response reuse of AR3PO (Zhang et al. 2025, arXiv 2509.25808): correct responses come from a replay buffer
-    if sampling finds no correct response. Only the abstract was available. Our choices: the maximum age, the number of
-    replays, and their off-policy correction.
+    if sampling finds no correct response. Only the abstract was available. Our choices are the maximum age of a
+    success, the number of replays, and the off-policy correction of replays.
 
     >>> Replay().oldest is None
     True

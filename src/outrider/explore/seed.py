@@ -94,14 +94,14 @@ class Seed(Options):
     Degenerate cases: fewer than ``k`` solved problems give fewer examples. Without an example that fits, the plain
     prompt is used (metric ``unseeded``). When the corpus is full, its oldest entry is removed (metric ``evicted``).
 
-    Difference: XRPO ranks the whole training set once, and uses the first solved problems among a problem's 64 nearest,
-    if there are any. A stream cannot be ranked as a whole, so here the nearest solved problems are used at any
-    distance.
+    Difference: XRPO ranks the whole training set once, and uses the first solved problems among a problem's 64 nearest
+    problems, if any of these is solved. A stream cannot be ranked as a whole, so here the nearest solved problems are
+    used at any distance.
 
-    Our choices where XRPO is ambiguous: the corpus starts empty, or from a file (XRPO's "baseline-correct solutions").
-    Reasoning is excluded, as the lengths in XRPO's Table 9 suggest. By default a rollout is trained with the prompt
-    from which the rollout was sampled (``trained: as_generated``). The importance ratio then starts at 1, but the
-    objective includes the examples. ``original`` trains the rollout with the plain prompt and uses the sampling
+    Our choices where XRPO is ambiguous: the corpus starts empty, or is read from a file (XRPO's "baseline-correct
+    solutions"). Reasoning is excluded, as the lengths in XRPO's Table 9 suggest. By default a rollout is trained with
+    the prompt from which the rollout was sampled (``trained: as_generated``). The importance ratio then starts at 1,
+    but the objective includes the examples. ``original`` trains the rollout with the plain prompt and uses the sampling
     log-probabilities as old log-probabilities. The ratio then starts at ``pi(y | plain) / pi(y | seeded)``. The
     surrogate's clip bounds this ratio for positive advantages; ``objective.correction: truncate`` bounds this ratio for
     all advantages. Only untruncated importance weights of whole responses would give the plain prompt's gradient in

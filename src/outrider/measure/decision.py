@@ -91,8 +91,8 @@ def decisive_problems(changes_P: ArrayLike, resamples: int = 2000, seed: int = 0
     normal distribution would include 0. If the number of decisive problems is small, the difference depends on few
     problems and could disappear on a slightly different set.
 
-    Degenerate cases: None if the interval over all problems includes 0 or does not exist. If fewer than two problems
-    remain, there is no interval, which counts as an interval that includes 0. NaN values are excluded.
+    Degenerate cases: the result is None if the interval over all problems includes 0 or does not exist. If fewer than
+    two problems remain, there is no interval, which counts as an interval that includes 0. NaN values are excluded.
 
     Source: Broderick, Giordano and Meager 2020, arXiv 2011.14999, for the smallest share of the data whose removal
     makes a result insignificant. The paper approximates which data to remove; for a mean, these data are known exactly.
@@ -160,7 +160,8 @@ def problems_needed(changes_P: ArrayLike) -> int | None:
     mean change equals the observed one, although the true change may be smaller or 0. The formula also assumes that
     further problems resemble these problems and have as many samples.
 
-    Degenerate cases: None if the mean change is 0 or there are fewer than two problems. NaN values are excluded.
+    Degenerate cases: the result is None if the mean change is 0 or there are fewer than two problems. NaN values are
+    excluded.
 
     Source: paired power analysis, Miller 2024, arXiv 2411.00640.
 
@@ -182,9 +183,9 @@ def samples_needed(pairs: Sequence[tuple[Tally, Tally]]) -> int | None:
     p) / (n - 1)`, added up for the two models. The function makes the assumptions of :func:`problems_needed`, and
     assumes that all problems have similar numbers of samples.
 
-    Degenerate cases: None if the variance between problems is too large for any number of samples, or if the mean
-    change is 0. The result is also None if fewer than two problems have at least two samples of each model, since the
-    two variances then cannot be estimated.
+    Degenerate cases: the result is None if the variance between problems is too large for any number of samples, or if
+    the mean change is 0. The result is also None if fewer than two problems have at least two samples of each model,
+    since the two variances then cannot be estimated.
 
     Source: decomposition of the variance, Miller 2024, arXiv 2411.00640.
     """
@@ -214,7 +215,8 @@ def paired_p(changes_P: ArrayLike) -> float:
     With ``n`` non-zero changes, the p-value is at least ``2^(1 - n)``, since a few problems with equal changes are weak
     evidence although their variance is 0. The function imports scipy.
 
-    Degenerate cases: 1 if no problem changed; NaN for fewer than two problems. NaN values are excluded.
+    Degenerate cases: the p-value is 1 if no problem changed, and NaN for fewer than two problems. NaN values are
+    excluded.
 
     >>> paired_p([0.25, 0.25]), paired_p([0.0, 0.0]), round(paired_p([0.1, 0.3, -0.1, 0.1, 0.2, 0.0]), 3)
     (0.5, 1.0, 0.144)

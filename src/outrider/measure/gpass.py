@@ -23,8 +23,8 @@ def g_pass_at_k(n: ArrayLike, c: ArrayLike, k: int, tau: float) -> Floats:
     successes. The estimate is unbiased for every ``k <= n``. A benchmark reports the mean over problems. G-Pass@k
     equals pass@k for ``tau <= 1/k``, and pass^k for ``tau = 1``. ``n`` and ``c`` broadcast.
 
-    Degenerate cases: NaN where ``n < k``; 0 where ``c < ceil(tau k)``. If ``tau k`` exceeds a whole number by at most
-    1e-9, the excess is a rounding error, and ``ceil`` ignores it.
+    Degenerate cases: the result is NaN where ``n < k``, and 0 where ``c < ceil(tau k)``. If ``tau k`` exceeds a whole
+    number by at most 1e-9, the excess is a rounding error, and ``ceil`` ignores it.
 
     Raises:
         ValueError: ``k < 1``, not ``0 < tau <= 1``, or not ``0 <= c <= n``.

@@ -24,7 +24,7 @@ def effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: Arr
     of up to :math:`\sqrt{1 / (2k)}`. So use means rather than single effects. The mean *absolute* effect is mostly
     noise (see :func:`squared_effects`). The number of continuations ``k`` may differ between positions.
 
-    Degenerate cases: NaN if a count is NaN because a continuation could not be verified.
+    Degenerate cases: the effect is NaN if a count is NaN because a continuation could not be verified.
 
     Raises:
         ValueError: ``k < 1``, or a count is not between 0 and k.
@@ -48,8 +48,8 @@ def squared_effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike
     both signs cancel in a mean, but squares do not. If no token matters, the expected corrected square is 0, while the
     expected :math:`\hat I_n^2` is positive. The square root of a group's mean is the typical effect size of the group.
 
-    Degenerate cases: NaN for ``k = 1``, where noise and effect cannot be distinguished; otherwise as in
-    :func:`effects`.
+    Degenerate cases: the result is NaN for ``k = 1``, where noise and effect cannot be distinguished. Other cases are
+    as in :func:`effects`.
 
     >>> squared_effects([0, 2], [4, 2], k=4).round(3).tolist()
     [1.0, -0.167]

@@ -19,8 +19,9 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     estimate is unbiased for every ``k <= n``. A benchmark reports the mean over problems. ``n`` and ``c`` broadcast,
     and ``n`` may differ between problems.
 
-    Degenerate cases: NaN where ``n < k``, since there is no unbiased estimate; exactly 0 where ``c = 0``; exactly 1
-    where fewer than ``k`` samples failed. The estimate never decreases with ``k`` or ``c``, even in floating point.
+    Degenerate cases: the result is NaN where ``n < k``, since there is no unbiased estimate. The result is exactly 0
+    where ``c = 0``, and exactly 1 where fewer than ``k`` samples failed. The estimate never decreases with ``k`` or
+    ``c``, even in floating point.
 
     Raises:
         ValueError: ``k < 1``, or not ``0 <= c <= n``.

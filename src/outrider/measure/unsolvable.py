@@ -196,8 +196,9 @@ def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
     ``a`` and ``b`` are limited to the range from 1e-3 to 1e4. A fit at a limit (for example if all rates are equal) is
     returned unchanged. The function imports scipy.
 
-    Degenerate cases: NaN if no rollout succeeded or no rollout failed. The result is also NaN if no problem has two
-    rollouts, since the variation of rates then cannot be observed. Problems without rollouts are excluded.
+    Degenerate cases: the parameters are NaN if no rollout succeeded or no rollout failed. The parameters are also NaN
+    if no problem has two rollouts, since the variation of rates then cannot be observed. Problems without rollouts are
+    excluded.
 
     Raises:
         ValueError: :func:`pass_at_k` rejects the counts.

@@ -25,7 +25,7 @@ def with_log_ratios(
         logprobs: log-probabilities per row, from :class:`outrider.learn.learner.Updated`; empty if the engine does not
             return log-probabilities.
 
-    Degenerate cases: rollouts without a row, or whose row was in no update, get no log-probabilities. Rollouts of a
+    Degenerate cases: rollouts that have no row, or whose row was in no update, get no log-probabilities. Rollouts of a
     group with equal seeds, which only external samplers produce, get none either.
     """
     if not logprobs:

@@ -42,7 +42,7 @@ class Source:
     Attributes:
         chains: the rollouts of one unit (a rollout, a tree or a problem; see the selector's ``over``), in member order.
         members: number of rollouts of the problem so far, including rollouts that may not be branched.
-        round: round of the stage, from 0.
+        round: number of the stage's round, counted from 0.
         branches: rollouts per pivot.
         seed: seed derived from the run, the source and the round; a selector uses no other randomness.
         engine: the policy, with which selectors compute attention.
