@@ -1,7 +1,8 @@
 """Makes a subpackage callable if the Python API has a function of the same name, such as ``outrider.bench``.
 
 When a subpackage is imported, Python makes it an attribute of its package. The subpackage then hides the function of
-the same name in :mod:`outrider`, so this module makes a call of the subpackage call the function.
+the same name in :mod:`outrider`, so this module makes the subpackage callable, and calling the subpackage calls the
+function.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ def make_callable(room: str, module: str, function: str) -> None:
     """Make the subpackage ``room`` callable: a call of the subpackage calls ``function``.
 
     Args:
-        module: the module that defines the function. It is imported at the first call, because it imports the
-            subpackage.
+        module: the module that defines the function. The module is imported at the first call, because the module
+            itself imports the subpackage.
     """
     _FUNCTIONS[room] = module, function
     sys.modules[room].__class__ = _CallableRoom

@@ -16,12 +16,12 @@ from outrider.plugins import load_component, plugins, written_name
 class ComponentOf:
     """Annotates a field that holds a component: ``Annotated[Stage, ComponentOf(STAGES, "stage", Stage)]``.
 
-    In a recipe a component is a mapping with one key, ``{uniform: {n: 8}}``, or a bare name, ``uniform``, which means
-    the component with its defaults. The name is that of a shipped component, that of a component in an installed
-    package (:mod:`outrider.plugins`), or an import path, ``my_methods.py:Retry``. In Python the component may be an
-    instance; the recipe takes a copy. A component parses to an instance of its class and is dumped as the mapping, with
-    every default filled in. With ``bare``, a component without options is dumped as its name. An error in a component's
-    option names the component in the error's location: ``explore.0.uniform.n``.
+    In a recipe, a component is written as a mapping with one key, ``{uniform: {n: 8}}``, or a bare name, ``uniform``,
+    which means the component with its defaults. The name is that of a shipped component, that of a component in an
+    installed package (:mod:`outrider.plugins`), or an import path, ``my_methods.py:Retry``. In Python the component may
+    be an instance; the recipe takes a copy. A component parses to an instance of its class and is dumped as the
+    mapping, with every default filled in. With ``bare``, a component without options is dumped as its name. An error in
+    a component's option names the component in the error's location: ``explore.0.uniform.n``.
 
     Args:
         table: the shipped components, by name.
@@ -52,7 +52,7 @@ class ComponentOf:
         self.old_keys = old_keys or {}
 
     def find(self, name: str) -> type[BaseModel] | None:
-        """Return the class with this name; None if there is none, or if it cannot be loaded."""
+        """Return the class with this name; None if there is no such class, or if the class cannot be loaded."""
         if name in self.table:
             return self.table[name]
         try:
@@ -112,7 +112,7 @@ class ComponentOf:
             raise self._error(str(error)) from None
 
     def _shadowed(self, name: str) -> bool:
-        """Raise an error if an installed package has a component of this kind with this shipped name."""
+        """Raise an error if an installed package has a component of this kind with the name of a shipped component."""
         if self.base is None or name not in plugins():
             return False
         try:

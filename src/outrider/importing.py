@@ -54,7 +54,8 @@ def load_object(where: str, noun: str = "function") -> Any:
 
 
 def source_of(where: str) -> str:
-    """Return the text of the file that an import path names, and of the file that defines the object, if they differ.
+    """Return the text of the file that an import path names, and of the file that defines the object, if the two files
+    differ.
 
     The text of files that these files import is not included. The result is empty if there is no file, as for an
     extension module.
@@ -103,7 +104,8 @@ class _MissingError(Exception):
 
 
 class _Source(SourceFileLoader):
-    """Compiles a file on every load, without Python's bytecode cache: the cache misses a change within one second."""
+    """Compiles a file on every load, without Python's bytecode cache, because the cache misses a change within one
+    second."""
 
     def path_stats(self, path: Any) -> Any:
         raise OSError

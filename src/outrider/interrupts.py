@@ -1,4 +1,5 @@
-"""Controls where Ctrl-C and SIGTERM take effect: child processes ignore both signals, and some blocks delay them."""
+"""Controls where Ctrl-C and SIGTERM take effect: child processes ignore both signals, and some blocks delay the
+signals."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ SAME_COMMAND = "run the same command again to continue"
 
 
 class Terminated(BaseException):
-    """Raised after SIGTERM, which batch systems send before they kill a job. Its text is the message for the user."""
+    """Raised after SIGTERM, which batch systems send before they kill a job. The exception's text is the message for
+    the user."""
 
 
 @contextmanager
@@ -78,7 +80,8 @@ def interrupts_held() -> Iterator[None]:
 def end_with(parent: int) -> None:
     """Wait until the process ``parent`` has ended, then kill this process and its process group.
 
-    Call this function in a thread of a process that leads its group. It then also ends a process that is busy.
+    Call this function in a thread of a process that leads its group. Then the function also ends the process while the
+    process is busy.
     """
     while os.getppid() == parent:
         time.sleep(1.0)

@@ -18,8 +18,8 @@ AUTO: Auto = "auto"
 class Options(BaseModel):
     """Typed, range-checked options of one component (a stage, a shaper, an objective part).
 
-    Each field of the class is an option; state is in ``PrivateAttr`` attributes. An unknown key raises an error. So
-    does a number given as a string, since YAML has types.
+    Each field of the class is an option; private attributes hold the state. An unknown key raises an error. A number
+    given as a string also raises an error, since YAML has types.
     """
 
     model_config = ConfigDict(
@@ -39,8 +39,8 @@ class Options(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_old_keys(cls, data: Any) -> Any:
-        """Raise an error for an option's old name in Python. For a recipe the loader does so first, with the file and
-        key."""
+        """Raise an error for an option's old name in Python. For a recipe, the loader raises this error earlier, with
+        the file and the key."""
         for key, now in cls.old_keys.items():
             *outer, last = key.split(".")
             inside = data

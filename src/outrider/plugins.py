@@ -75,7 +75,8 @@ class CallsFunctions(Protocol):
 
 @cache
 def plugins() -> dict[str, Plugin]:
-    """Return the components of installed packages by name; for a name in two packages, ``clash`` is the second one."""
+    """Return the components of installed packages by name; for a name in two packages, ``clash`` is the second
+    component."""
     from importlib import metadata  # imported here, since most recipes do not need it
 
     found: dict[str, Plugin] = {}
@@ -216,8 +217,8 @@ def _hash(text: str) -> str:
 
 @cache
 def _distribution(module: str) -> str:
-    """Return the installed packages that contain a module, with versions; "" for a file. Cached: the look-up is
-    slow."""
+    """Return the installed packages that contain a module, with versions; ``""`` for a file. The result is cached,
+    because the look-up is slow."""
     from importlib import metadata
 
     if hasattr(sys.modules.get(module), "__outrider_path__"):
@@ -227,7 +228,7 @@ def _distribution(module: str) -> str:
 
 
 def _reduce_class(cls: type) -> Any:
-    """Pickle a class that was loaded from a file by the file's path: the class's module exists only in this process."""
+    """Pickle a class that was loaded from a file as the file's path, because its module exists only in this process."""
     where = getattr(sys.modules.get(cls.__module__), "__outrider_path__", None)
     return cls.__qualname__ if where is None else (load_object, (f"{where}:{cls.__qualname__}",))
 

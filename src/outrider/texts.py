@@ -50,7 +50,7 @@ def box_spans(text: str) -> Iterator[tuple[int, int]]:
 
 def first_box_end(text: str) -> int | None:
     r"""Return the index after the closing brace of the first closed box; None without a box. Of nested boxes, the outer
-    one counts.
+    box counts.
 
     >>> first_box_end(r"\boxed{\frac{1}{2}}, or \boxed{3}"), first_box_end(r"\boxed{3")
     (19, None)
@@ -60,7 +60,7 @@ def first_box_end(text: str) -> int | None:
 
 
 def tokens_until_box(token_texts: Sequence[str]) -> int:
-    r"""Return the number of tokens up to and including the one that closes the first box; without a box, all tokens
+    r"""Return the number of tokens up to and including the token that closes the first box; without a box, all tokens
     count.
 
     >>> tokens_until_box(["so ", "\\boxed{", "4", "}.", "<end>"])
@@ -106,7 +106,7 @@ class _LatePattern:
         return late_pattern, (self._pattern, self._flags)
 
     def __getattr__(self, name: str) -> Any:
-        """Return a method of the compiled pattern. The method is cached, so later calls are as fast as those of
+        """Return a method of the compiled pattern. The method is cached, so later calls are as fast as calls of
         ``re``."""
         value = getattr(re.compile(self._pattern, self._flags), name)
         setattr(self, name, value)

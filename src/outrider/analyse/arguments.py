@@ -15,7 +15,7 @@ WORDS = ("last", "all")
 
 
 class RolloutSelection(Options):
-    """Options that select the rollouts of a run that are analysed."""
+    """Options that select which rollouts of a run to analyse."""
 
     split: str = Field(
         "train",
@@ -42,7 +42,7 @@ class RolloutSelection(Options):
 
 
 class TokensAnalysis(RolloutSelection):
-    """Options of ``outrider analyse tokens``, which computes values of every token, such as entropies, under one
+    """Options of ``outrider analyse tokens``, which computes values of every token, such as its entropy, under one
     policy."""
 
     model: str = Field(
@@ -77,7 +77,7 @@ class Shift(RolloutSelection):
 
 
 class Intervene(RolloutSelection):
-    """Options of ``outrider analyse intervene``: how success changes if a token is replaced by its best alternative."""
+    """Options of ``outrider analyse intervene``, which measures how success changes if a token is replaced."""
 
     model: str = Field(
         "trained",

@@ -43,8 +43,8 @@ class AnalysisFolder:
         """Begin an analysis in an empty folder, or continue the same analysis in its folder.
 
         Raises:
-            UserError: the folder holds another analysis or other files, another process is writing to it, or it cannot
-                be written.
+            UserError: the folder holds another analysis or other files, another process is writing to the folder, or
+                the folder cannot be written.
         """
         self._lock = lock_folder(self.path)
         file = self.path / _ABOUT
@@ -127,7 +127,7 @@ def compute_parts(
 ) -> None:
     """Compute and write all missing parts, divided among the ranks, with one progress bar.
 
-    After Ctrl-C the finished parts are on disk, and the same call computes the remaining ones.
+    After Ctrl-C the finished parts are on disk, and the same call computes the remaining parts.
     """
     places = {part: folder.place(part_name(split, part)) for part in parts}
 

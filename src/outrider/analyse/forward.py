@@ -35,7 +35,7 @@ class TokenValues(NamedTuple):
         gradient_norms: Frobenius norm of the gradient of the token's log-probability with respect to :math:`W`. The
             gradient has rank one, so the norm is :math:`\|(e - p) h^\top\|_F / \tau`, the product of the error norm and
             the hidden norm over :math:`\tau`.
-        alternatives: id of the most likely token other than the sampled one; in a tie, the lowest id.
+        alternatives: id of the most likely token other than the sampled token; in a tie, the lowest id.
         alternative_logprobs: log-probability of that alternative token.
         branching_TM: nucleus size for each mass, which is the smallest number of tokens with at least that total
             probability.

@@ -41,9 +41,9 @@ class Interventions:
     .. math:: \tilde o_t = \arg\max_{v \ne o_t} \pi(v \mid q, o_{<t}),
 
     The policy samples ``k`` independent continuations after :math:`o_{<t}, o_t` and ``k`` after :math:`o_{<t}, \tilde
-    o_t`. They are verified as whole responses. The effect :math:`I_t` of the token is the mean accuracy with the kept
-    token minus the mean accuracy with the replaced token. :mod:`outrider.measure.intervention` estimates the effect
-    from the counts.
+    o_t`. The continuations are verified as whole responses. The effect :math:`I_t` of the token is the mean accuracy
+    with the kept token minus the mean accuracy with the replaced token. :mod:`outrider.measure.intervention` estimates
+    the effect from the counts.
 
     If the token ends the response or is at the length limit, nothing is sampled: the response is verified once and
     counts ``k`` times. A continuation depends only on the seed, the rollout, the position, whether the token is
@@ -69,8 +69,8 @@ class Interventions:
     def count_continuations(
         self, sites: Sequence[Site], problems: Mapping[str, Problem], branch: str
     ) -> list[ContinuationCounts]:
-        """Sample and verify continuations at each chosen position (site), with its token kept or replaced; count
-        results."""
+        """Sample and verify continuations at each chosen position (site), with its token kept or replaced, and count
+        the results."""
         paths = [site.path(branch) for site in sites]
         going = [self._goes_on(site, path) for site, path in zip(sites, paths, strict=True)]
         every = list(zip(sites, paths, going, strict=True))

@@ -96,7 +96,7 @@ def _checkpoint(run: Path, word: str, kept: dict[int, Path]) -> Path:
 
 @torch.no_grad()
 def _restored(model: str, options: TrainedPolicyOptions, checkpoint: Path) -> Policy:
-    """Load ``model`` with the weights that a checkpoint contains: all weights, or those of an adapter."""
+    """Load ``model`` with the weights that a checkpoint contains: all weights, or the weights of an adapter."""
     policy = load_policy(model, options)
     file = checkpoint / _WEIGHTS
     try:

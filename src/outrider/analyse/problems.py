@@ -1,4 +1,4 @@
-"""Finds the problems that rollouts on disk belong to: the rollouts contain only problem ids."""
+"""Finds the problems of rollouts on disk, because the rollouts contain only problem ids."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class WorkUnit(NamedTuple):
     """A unit of work: consecutive chosen rollouts of a step, whose results are written completely or not at all.
 
     Attributes:
-        number: index of the unit among those of its step.
+        number: index of the unit among the units of its step.
         start: index of the first rollout.
         stop: index after the last rollout.
         cost: the expected cost, in tokens or continuations, depending on the analysis.
@@ -53,7 +53,8 @@ class AnalysisPlan(NamedTuple):
         limit: maximum rollouts per step that the options allow.
         steps: the chosen rollouts of each step.
         digest: hash of the rollouts' tokens, which must be the same when an analysis is resumed.
-        observed: number of tokens after the prompt that no policy sampled (tool output). No analysis has rows for them.
+        observed: number of tokens after the prompt that no policy sampled (tool output). No analysis has rows for these
+            tokens.
     """
 
     split: str

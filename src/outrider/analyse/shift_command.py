@@ -61,7 +61,7 @@ def shift_table(
     r"""Return one row per sampled token: log-probability and entropy under both policies, and the change in
     probability.
 
-    ``shift`` is :math:`p_\text{after} - p_\text{before}`, in [-1, 1]: positive if the token was reinforced.
+    ``shift`` is :math:`p_\text{after} - p_\text{before}`, in [-1, 1]; it is positive if the token was reinforced.
     ``gradient_norm`` is computed with the policy before the change, see :class:`outrider.analyse.forward.TokenValues`.
     """
     # expm1 keeps the digits of the difference if the two probabilities are nearly equal

@@ -55,7 +55,7 @@ def _tokens(ranks: Ranks, run: Path, options: TokensAnalysis, plan: AnalysisPlan
 
 
 def about_of(analysis: str, settings: dict[str, Any], plan: AnalysisPlan, parts: Sequence[WorkUnit]) -> dict[str, Any]:
-    """Return the data that identify an analysis. They must be the same when the analysis is resumed."""
+    """Return the data that identify an analysis. A resumed analysis must have the same data."""
     return {
         "schema_version": SCHEMA_VERSION,
         "analysis": analysis,
@@ -150,7 +150,7 @@ def _print_counts(folder: AnalysisFolder, plan: AnalysisPlan, options: TokensAna
 
 
 def print_place(folder: AnalysisFolder, plan: AnalysisPlan) -> None:
-    """Print where the rows are, and which tokens have no row."""
+    """Print which folder has the rows, and which tokens have no row."""
     if plan.observed:
         print_line(f"{plan.observed:,} observed tokens have no row: no policy sampled them")
     print_line(f"rows in {folder.path / 'parts'}/*.parquet")

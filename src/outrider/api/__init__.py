@@ -1,1 +1,1 @@
-"""Python functions for the commands of the command line; :mod:`outrider` exports them."""
+"""Python functions with the same effects as the commands of the command line, exported by :mod:`outrider`."""

@@ -39,7 +39,7 @@ def folder_of(recipe: Recipe, out: str | Path | None) -> Path:
 
 
 def recipe_of(recipe: str | Path | Recipe, **given: Unpack[RecipeArguments]) -> Recipe:
-    """Return the recipe that the arguments of ``train`` describe; write rows and a model in memory to disk."""
+    """Return the recipe that the arguments of ``train`` describe, and write data rows and a model in memory to disk."""
     config, stages, model = given.get("config") or {}, given.get("stages") or (), given.get("model")
     if not isinstance(config, Mapping):
         raise UserError(f"config is {type(config).__name__}: give a mapping, as {{'train.steps': 200}}")
@@ -86,7 +86,8 @@ _OF_TASK = ("data", "eval_data", "prompt", "reward", "reward_weights", "success_
 
 
 def _task(given: RecipeArguments, folder: Path, rows: dict[Path, bytes]) -> Any:
-    """Return the task as data, and add rows that are in memory to ``rows``, with the path of their file as key."""
+    """Return the task as plain data, and add the data rows that are in memory to ``rows``, keyed by the file to
+    write."""
     data, eval_data = given.get("data"), given.get("eval_data")
     prompt, reward, environment = given.get("prompt"), given.get("reward"), given.get("environment")
     if isinstance(data, Task):
@@ -121,7 +122,7 @@ def _task(given: RecipeArguments, folder: Path, rows: dict[Path, bytes]) -> Any:
 
 
 def _place_of(environment: Any) -> str:
-    """Return the import path of an environment's class. Whether the class is an environment is checked on loading."""
+    """Return the import path of an environment's class. The run checks on loading that the class is an environment."""
     if isinstance(environment, str):
         return environment
     if not isinstance(environment, type):

@@ -37,31 +37,31 @@ def bench(
     final_test: Mapping[str, Any] | None = None,
     at_once: int | None = None,
 ) -> BenchResult:
-    """Train recipes with the same budget and seeds, measure them on the same held-out problems, and compare them.
+    """Train recipes with the same budget and seeds, and compare the trained policies on the same held-out problems.
 
     The command ``outrider bench`` calls the same code. After an interruption, the same call continues the bench.
 
     Args:
-        recipes: shipped recipes, YAML files, or recipes from :func:`outrider.load_recipe`.
-        out: the bench folder; default ``runs/bench-<recipes>``.
+        recipes: names of shipped recipes, paths of YAML files, or recipes from :func:`outrider.load_recipe`.
+        out: the output folder of the bench; default ``runs/bench-<recipes>``.
         setting: name of the setting (model, task, lengths, budget) for all recipes.
-        config: option values by dotted key, for all recipes.
+        config: option values for all recipes, by dotted key such as ``learn.lr``.
         seeds: number of runs per recipe, with the seeds ``first_seed``, ``first_seed + 1``, and so on.
-        tokens: budget of a run in generated tokens; default 1,600,000, unless ``steps`` or ``seconds`` of training set
+        tokens: budget of each run in generated tokens; default 1,600,000, unless training ``steps`` or ``seconds`` set
             the budget.
         base: name of the recipe that the other recipes are compared with; None: the first recipe.
         points: number of evaluations during each run, evenly spaced over the budget; None: 4, or fewer if the budget is
             small. A small budget also lowers ``evaluate.problems`` and ``evaluate.n``, unless ``config`` sets these
             options.
-        tune: options to tune for each recipe before the comparison, see :class:`outrider.bench.spec.Tune`: ``{"values":
-            {"learn.lr": [1e-4, 2e-4]}, "tokens": 400_000}``.
+        tune: options to tune for each recipe before the comparison, see :class:`outrider.bench.spec.Tune`; for example
+            ``{"values": {"learn.lr": [1e-4, 2e-4]}, "tokens": 400_000}``.
         final_test: final test set, on which only the final policies are measured, see
-            :class:`outrider.bench.spec.FinalTest`: ``{"problems": 500}``.
+            :class:`outrider.bench.spec.FinalTest`; for example ``{"problems": 500}``.
         at_once: number of concurrent runs; None: one per core.
 
     Raises:
-        UserError: an argument is invalid, the recipes cannot be compared, or ``out`` contains other files than this
-            bench's.
+        UserError: an argument is invalid, the recipes cannot be compared, or ``out`` contains files that do not
+            belong to this bench.
     """
     from outrider.bench.bench_command import run_bench  # imported here, since it imports PyTorch
     from outrider.bench.planned import DEFAULT_TOKENS, default_folder, planned
@@ -89,7 +89,7 @@ def bench(
 
 
 class BenchResult:
-    """The result of a bench. Frames need pandas (``pip install 'outrider[notebook]'``).
+    """The result of a bench. Its data frames need pandas (``pip install 'outrider[notebook]'``).
 
     Attributes:
         path: the bench folder, with ``bench.html``, ``results.json``, ``numbers.csv`` and the runs.
@@ -102,22 +102,23 @@ class BenchResult:
 
     @cached_property
     def verdict(self) -> list[str]:
-        """Sentences that say which recipe is better in which metric, by how much, with intervals; most important
-        first."""
+        """Sentences that state which recipe is better in which metric and by how much, with confidence intervals; the
+        most important sentence comes first."""
         from outrider.bench.verdict import verdict
 
         return verdict(self._report)
 
     @cached_property
     def table(self) -> DataFrame:
-        """One row per recipe: each metric at the end of the budget, as mean over seeds with a 95 % confidence
-        interval."""
+        """One row for the model before training and one per recipe: the mean of each metric over seeds at the end of
+        the budget, with its 95 % confidence interval."""
         arms = [self._report.before, *self._report.arms]
         return self._frame({arm.name: {q: self._report.value(arm, q) for q in self._report.quantities} for arm in arms})
 
     @cached_property
     def differences(self) -> DataFrame:
-        """One row per recipe: paired differences from the first recipe (or ``base``) with 95 % confidence intervals."""
+        """One row per recipe except ``base`` (default: the first recipe): each metric's paired difference from
+        ``base``, with its 95 % confidence interval."""
         others = [arm for arm in self._report.arms if arm.name != self._report.bench.base]
         return self._frame(
             {arm.name: {q: self._report.against_base(arm, q) for q in self._report.policy} for arm in others}

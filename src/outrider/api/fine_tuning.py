@@ -24,7 +24,7 @@ def sft(
 
     Args:
         task: a task with solutions, or a task as written in a recipe: ``"countdown"``.
-        base: the model to fine-tune, for which ``config`` must set ``learn.lr``; None: a new small model.
+        base: the model to fine-tune (``config`` must then set ``learn.lr``); None: a new small model.
         config: option values by dotted key, such as ``{"steps": 2000, "learn.lr": 2e-3}``.
         out: the model folder; default ``runs/sft-<task>-<seed>``.
 

@@ -13,7 +13,8 @@ from outrider.errors import UserError
 
 
 def name_of_model(model: Any) -> str:
-    """Return a model's name or path as text. For a pair of model and tokenizer, return a placeholder for a folder.
+    """Return a model's name or path as text. For a pair of model and tokenizer, return a placeholder for the folder of
+    the pair.
 
     Raises:
         UserError: ``model`` is neither a name, a path nor such a pair.
@@ -59,6 +60,7 @@ def write_model(model: tuple[Any, Any], folder: Path) -> str:
 
 
 def _without_padding(file: Path) -> bytes:
-    """Return a tokenizer's file without the padding and truncation settings of the tokenizer's last call."""
+    """Return the content of a tokenizer's file, without the padding and truncation settings of the tokenizer's last
+    call."""
     data = json.loads(file.read_bytes())
     return json.dumps({key: value for key, value in data.items() if key not in ("padding", "truncation")}).encode()

@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 
 
 def report(path: str | Path, *, columns: Mapping[str, str] | None = None, out: str | Path | None = None) -> Report:
-    """Examine a run, and write ``report.html`` and ``report.json``: detected problems (findings), curves and rollouts.
+    """Examine a run, and write ``report.html`` and ``report.json`` with detected problems (findings), curves and
+    rollouts.
 
-    The command ``outrider report`` calls the same code. Notices on unreadable parts are printed to standard error.
+    The command ``outrider report`` calls the same code. Notices about unreadable parts are printed to standard error.
 
     Args:
         path: a run folder, or rollouts of another framework.
@@ -38,7 +39,7 @@ def report(path: str | Path, *, columns: Mapping[str, str] | None = None, out: s
 def compare(*runs: str | Path, columns: Mapping[str, str] | None = None, out: str | Path | None = None) -> Report:
     """Compare each run with the first run at equal numbers of generated tokens, problem by problem.
 
-    The command ``outrider compare`` calls the same code. Notices on unreadable parts are printed to standard error.
+    The command ``outrider compare`` calls the same code. Notices about unreadable parts are printed to standard error.
 
     Args:
         runs: run or evaluation folders, or rollouts of another framework.

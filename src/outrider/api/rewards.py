@@ -1,4 +1,4 @@
-"""Makes verifiers of the reward functions that a caller passes to :func:`outrider.train`."""
+"""Makes verifiers from the reward functions that a caller passes to :func:`outrider.train`."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ def verifier_of(reward: Any, weights: Sequence[float] | None = None, success_at:
     """Return the verifier that the argument ``reward`` of :func:`outrider.train` describes.
 
     A verifier instance, a name or a mapping is used as in a recipe. A function that can be imported is called in
-    separate processes, which can be killed. Any other function is called in the run's own process. A list of rewards
-    becomes a weighted sum.
+    separate processes, so that a call that hangs can be killed. A function that cannot be imported is called in the
+    run's own process. A list of rewards becomes a weighted sum.
 
     Args:
-        success_at: score from which a response is correct, for a reward function or a weighted sum.
+        success_at: minimum score of a correct response, for a reward function or a weighted sum.
 
     Raises:
-        UserError: ``reward`` has another type, or is a function with unsupported parameters; ``weights`` is given
-            without a list of rewards; or ``success_at`` is given for a verifier that decides by itself.
+        UserError: ``reward`` has an unsupported type, or is a function with unsupported parameters; ``weights`` is
+            given without a list of rewards; or ``success_at`` is given for a verifier that itself decides which
+            responses are correct.
     """
     if success_at is not None and not isinstance(success_at, int | float):
         raise UserError(f"success_at is {success_at!r:.40}, not a number")
@@ -66,7 +67,8 @@ def given_again(task: Mapping[str, Any], reward: Any) -> dict[str, Any]:
         reward: the function, or a list of functions.
 
     Raises:
-        UserError: the run's verifier can import its functions, or has another number of rewards.
+        UserError: the run's verifier can import its functions and needs no ``reward``, or has a different number of
+            rewards.
     """
     recorded = (task.get("table") or {}).get("verifier")
     [(name, options)] = recorded.items() if isinstance(recorded, Mapping) else [("", {})]
@@ -119,8 +121,8 @@ def _weighted_sum(parts: list[Any], weights: Any, at: Mapping[str, Any]) -> Any:
 
 
 class SumInProcess(WeightedSum):
-    """A weighted sum with a reward function that exists only in this process, and so is called here without a time
-    limit."""
+    """A weighted sum with a reward function that exists only in this process, and so is called in this process without
+    a time limit."""
 
     pooled: ClassVar[bool] = False
 
@@ -171,7 +173,7 @@ class InProcess(Function):
 
 def _can_be_imported(where: str, reward: Callable[..., Any]) -> bool:
     """Return whether a function can be imported. A function inside another function cannot be imported. A function in
-    ``__main__`` must not be, since the import would run the caller's script again."""
+    ``__main__`` must not be imported, since the import would run the caller's script again."""
     if where.startswith("__main__:") or not where.rpartition(":")[2].isidentifier():
         return False
     try:

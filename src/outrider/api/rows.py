@@ -32,7 +32,7 @@ def table_of(data: Any, folder: Path, name: str) -> str:
 
 
 def file_of(data: Any, folder: Path, name: str) -> tuple[Path, bytes]:
-    """Return path and content of the file for rows in memory, but write nothing. Raises the errors of
+    """Return the path and the content of the file for rows in memory, but write no file. Raises the errors of
     :func:`table_of`."""
     rows = list(_rows(data, name))
     if not rows:
@@ -42,8 +42,8 @@ def file_of(data: Any, folder: Path, name: str) -> tuple[Path, bytes]:
 
 
 def write_rows(path: Path, content: bytes) -> None:
-    """Write a file of rows unless the file exists. An existing file has the same content, since its name is a hash of
-    it."""
+    """Write a file of rows unless the file exists. An existing file has the same content, since a file's name is a hash
+    of its content."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, content)

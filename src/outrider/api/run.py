@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """A run folder of a finished or a running run. Reading takes no lock, and each property reads the files again.
+    """The folder of a finished or a running run. Each property reads the files again, and reading does not lock the
+    folder.
 
     Data frames need pandas (``pip install 'outrider[notebook]'``).
 
@@ -58,7 +59,7 @@ class Run:
 
     @property
     def _present(self) -> dict[str, Any]:
-        """The configuration, with option names of older versions replaced by those of this version."""
+        """The configuration, with option names of older versions replaced by the names in this version."""
         return config_of_run(self.config)
 
     @property
@@ -72,7 +73,8 @@ class Run:
 
     @property
     def evaluations(self) -> DataFrame:
-        """One row per evaluation: ``step``, and pass@k and other metrics with the bounds of their 95 % intervals."""
+        """One row per evaluation: the training step, pass@k and other metrics, and the bounds of their 95 % confidence
+        intervals."""
         rows = []
         for step, found in self._folder.evaluations().items():
             overall = found["overall"]
@@ -94,8 +96,10 @@ class Run:
 
         Args:
             step: training step; None: all steps.
-            correct: True: only rollouts with a correct verdict; False: only all other rollouts; None: all rollouts.
-            name: ``train``, or the kind of an evaluation's rollouts: ``evaluate`` or ``greedy``.
+            correct: True: only rollouts with a correct verdict; False: only rollouts without a correct verdict; None:
+                all rollouts.
+            name: ``train`` for training rollouts; ``evaluate`` for sampled and ``greedy`` for greedy rollouts of
+                evaluations.
             columns: columns of ``rollouts/*.parquet``; None: all.
 
         Raises:
@@ -117,7 +121,7 @@ class Run:
 
     @property
     def findings(self) -> list[Finding]:
-        """The problems that a report finds in the run so far, worst first: each with name, sentence, numbers and
+        """The problems that a report detects in the run so far, worst first, each with a name, a sentence, numbers and
         advice."""
         from outrider.report.report_command import made_of, print_notices
 
@@ -163,11 +167,12 @@ class Run:
         step: int | None = None,
         project: str | None = None,
     ) -> list[Path]:
-        """Write the rollouts for another tool, and return the written paths. Exclusions are printed to standard error.
+        """Write the rollouts for another tool, and return the written paths. Notices about the export go to standard
+        error.
 
         Args:
             to: ``"inspect"`` (one ``.eval`` log per split and step), ``"trackio"`` (traces) or ``"parquet"``.
-            out: output folder; default ``export/TARGET`` in the run folder, for trackio its own folder.
+            out: output folder; default ``export/TARGET`` in the run folder, for trackio, trackio's own folder.
             split: ``train``, ``evaluate`` or ``greedy``; None: all splits.
             step: training step; None: all steps.
             project: name of the trackio project.
@@ -232,8 +237,8 @@ class Run:
     ) -> list[list[str]]:
         """Return ``n`` responses of the trained policy to each prompt.
 
-        A prompt is plain text, as the prompt of a task's problem is. With ``policy.chat`` the prompt becomes the user
-        message.
+        A prompt is plain text, like the prompt of a task's problem. With ``policy.chat`` the prompt becomes the user
+        message of a chat.
 
         Args:
             config: sampling options to change, such as ``{"temperature": 0.6, "max_tokens": 512}``; other options keep
@@ -271,7 +276,7 @@ class Run:
 
     @property
     def _policy(self) -> dict[str, Any]:
-        """The options for loading the policy, without those for training it."""
+        """The options for loading the policy, without the options for training the policy."""
         from outrider.model.options import PolicyOptions
 
         return {key: value for key, value in self._present["policy"].items() if key in PolicyOptions.model_fields}
@@ -296,7 +301,8 @@ class Run:
 
 
 def _that_are(correct: bool, outcomes: Any) -> Any:
-    """Mark correct verdicts, or all others if ``correct`` is False. A rollout without a verdict is not correct."""
+    """Return a mask of the correct rollouts or, if ``correct`` is False, of all other rollouts. A rollout without a
+    verdict is not correct."""
     import pyarrow.compute as pc
 
     found = pc.fill_null(pc.equal(outcomes, "correct"), False)

@@ -33,12 +33,13 @@ def score(
             frame, or a ``datasets.Dataset``.
         task: a task, or a task as written in a recipe: ``"countdown"``, ``{"table": {…}}``.
         problems: number of held-out problems; None: all problems of a table or a suite.
-        columns: names of the rows' fields by Outrider's column names, such as ``{"problem": "prompt", "text":
-            "response"}``.
-        out: folder for verdicts, numbers and table, which ``outrider.report`` can read; None: nothing is written.
+        columns: map from Outrider's column names to the names of the rows' fields, such as ``{"problem": "prompt",
+            "text": "response"}``.
+        out: folder for the verdicts, the numbers and a table of the results, which ``outrider.report`` can read; None:
+            no files are written.
 
     Raises:
-        UserError: an argument is invalid, no generation can be read, or none belongs to a problem of the task.
+        UserError: an argument is invalid, no generation can be read, or no generation belongs to a problem of the task.
 
     >>> import outrider, tempfile
     >>> from pathlib import Path

@@ -37,11 +37,11 @@ class Callback:
     """
 
     def on_begin(self, session: Session) -> None:
-        """Called when the run folder is open, before the first step."""
+        """Called before the first step, when the run folder is open."""
 
     def on_step(self, session: Session, step: TrainingStep) -> bool | None:
-        """Called after each recorded step. Return True to end the run; its last evaluation, model and table are
-        written."""
+        """Called after each recorded step. Return True to end the run, which then writes its last evaluation, the model
+        and a table of the results."""
 
     def on_evaluation(self, session: Session, step: int, evaluation: Evaluation) -> None:
         """Called when the policy has been evaluated after step number ``step``; 0 is the evaluation before training."""
@@ -62,8 +62,8 @@ class Session:
 
     A loop that runs to the end gives results that are bit-identical to those of ``outrider.train``, including
     evaluations and checkpoints. Leaving the ``with`` block early saves a checkpoint, unless an error ends the block.
-    Leaving it after the run's last step calls :meth:`finish`. SIGTERM takes effect between steps, and also saves a
-    checkpoint.
+    Leaving the block after the run's last step calls :meth:`finish`. SIGTERM takes effect between steps, and also saves
+    a checkpoint.
 
     Args:
         callbacks: hooks, see :class:`outrider.Callback`.
@@ -154,12 +154,12 @@ class Session:
         self._open.__exit__(kind, error, trace)
 
     def _forget(self) -> None:
-        """Drop the reference to the closed run: another run may now use its folder."""
+        """Drop the reference to the closed run, because another run may now use the folder."""
         self._training = None
 
     def _left(self, kind: type[BaseException] | None, *error: object) -> None:
-        """Finish or save the run at the end of the block. Registered last, so that errors here are handled as in the
-        block."""
+        """Finish or save the run when the ``with`` block ends. This method is registered last, so its errors are
+        handled like errors in the block."""
         run = self._begun
         if kind is not None or self._finished:
             return
@@ -180,8 +180,8 @@ class Session:
         return result_of(folder.evaluations()[step])
 
     def finish(self) -> None:
-        """End the run: evaluate if the recipe asks for a last evaluation, save a checkpoint, and write model and
-        table."""
+        """End the run: evaluate if the recipe asks for a last evaluation, save a checkpoint, and write the model and a
+        table of the results."""
         run = self._begun
         if self._evaluating:
             raise UserError("session.finish() is not for on_evaluation: return True from on_step")
@@ -205,7 +205,7 @@ class Session:
 
     @property
     def run(self) -> Run:
-        """The run folder in its current state, for reading. It can also be read after the ``with`` block."""
+        """The run in its current state, for reading. The run can also be read after the ``with`` block."""
         return Run(self.path)
 
     @property

@@ -8,7 +8,7 @@ from outrider.config import read_yaml, text_of
 
 
 def task_of(task: Any, where: str = "task") -> Any:
-    """Parse a task that is given as text (a name, YAML such as ``{table: {…}}``, or a YAML file); return others
+    """Parse a task that is given as text (a name, YAML such as ``{table: {…}}``, or a YAML file); return any other task
     unchanged.
 
     Raises:

@@ -37,15 +37,15 @@ def train(
 ) -> Run:
     """Train a policy with a recipe, and return the run.
 
-    The command ``outrider train`` calls the same code, so equal options give equal weights. From Python a run has one
-    process unless ``config={"train.ranks": n}`` requests more processes.
+    The command ``outrider train`` calls the same code, so the same options give the same weights. A run started from
+    Python has one process unless ``config={"train.ranks": n}`` requests more processes.
 
     Args:
         recipe: a shipped recipe, a YAML file, or a recipe from :func:`outrider.load_recipe`.
         setting: name of a setting, which sets model, task, lengths and budget.
         model: a folder, a hub name, a shipped ``base:<name>``, or a pair ``(model, tokenizer)`` from transformers,
-            which is written to ``data/`` next to the run folder. Without a setting, lengths and learning rate are the
-            recipe's own, and ``data`` is required.
+            which is written to ``data/`` next to the run folder. Without a setting, the recipe determines lengths and
+            learning rate, and ``data`` is required.
         data: training problems: a path, ``hf:name``, a list of dicts, a pandas or polars frame, a ``datasets.Dataset``,
             or a task. Rows are written to ``data/`` next to the run folder.
         eval_data: held-out problems, in any of the forms of ``data``; required unless ``data`` is a task.
@@ -53,11 +53,11 @@ def train(
         reward: a function ``(problem, completion)`` that returns a number or a verdict, a function with TRL's signature
             ``(completions, **columns)``, or a verifier as written in a recipe. A function from a notebook is called in
             this process, without a time limit. A list of rewards becomes a weighted sum.
-        reward_weights: weights of several rewards; default 1 each.
-        success_at: score from which a response is correct, for a reward function or several rewards; default 1.
+        reward_weights: weights of the rewards in a list; default: 1 for each reward.
+        success_at: minimum score of a correct response, for a reward function or several rewards; default 1.
         environment: the environment class, or its import path; see ``docs/environments.md``.
         stages: stages to run after the recipe's own stages.
-        config: option values by dotted key, such as ``{"learn.lr": 1e-6}``; they override the arguments above.
+        config: option values by dotted key, such as ``{"learn.lr": 1e-6}``; these values override the arguments above.
         out: the run folder; default ``runs/<recipe>-<seed>``.
         resume: whether to continue from the last checkpoint in the run folder.
         force: whether to train although the memory estimate advises against it, or to resume although the configuration

@@ -26,7 +26,7 @@ def validate(
 ) -> TaskReport:
     """Check a task's data: gold answers, repeated problems, training problems that are also held out, prompt lengths.
 
-    ``validate(…).passes`` says whether a run can use all data. The command ``outrider validate`` calls the same code.
+    ``validate(…).passes`` is True if a run can use all data. The command ``outrider validate`` calls the same code.
 
     Args:
         task: a task, a task as written in a recipe (``"countdown"``, ``{"table": {…}}``), a YAML file with a task, or a

@@ -1,4 +1,4 @@
-"""A web viewer of runs for Python code and notebooks, which is served while its :class:`Viewer` object exists."""
+"""A web viewer of runs for Python code and notebooks."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ class AnnealedPassK(Baseline):
     in step s, counted from 1. Each k is used for the same number of steps; after the schedule k stays at ``last``. With
     k = 1, the variant ``training`` subtracts the group's mean reward and divides by the population standard deviation.
 
-    Degenerate cases: as in :class:`PassK`, all rollouts of a group get 0 if the verifier could score fewer than k of
-    them.
+    Degenerate cases: as in :class:`PassK`, all rollouts of a group get advantage 0 if the verifier could score fewer
+    than k of them.
 
     Source: PKPO, arXiv 2505.15201, reports that annealing k raises both pass@1 and pass@k. We could not find the
     paper's schedule, so **the schedule is ours**. Pass@k Training (arXiv 2508.10751) does not anneal.

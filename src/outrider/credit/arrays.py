@@ -71,8 +71,8 @@ def advantages_from_arrays(
         rewards: one number per row; NaN means that the verifier failed, and excludes the row from every baseline.
         mask: ``[B, T]``, 1 for sampled tokens to train on, 0 for padding and tool output.
         success: whether each row is correct. May be omitted if rewards are 0 and 1, or -1 and 1.
-        logprobs, entropies: ``[B, T]``, under the sampling policy; entropies in nats. Values where the mask is 0 are
-            ignored. Only some components require these arrays.
+        logprobs, entropies: ``[B, T]``, values under the sampling policy, with entropies in nats. Values where the mask
+            is 0 are ignored. Only some components require these arrays.
         parents: for trees, the index of the row that each row continues; -1 for roots.
         starts: for trees, the number of trainable tokens between the prompt and a row's own tokens. In the row's own
             mask these prefix tokens are 0.
@@ -80,7 +80,7 @@ def advantages_from_arrays(
             parent and start are siblings.
         seeded: whether the prompt contained solved examples or a hint.
         greedy: whether the row is the greedy response (used as the baseline) instead of a sample.
-        step: training step, counted from 1. Only components that depend on the step require it.
+        step: training step, counted from 1. Only components that depend on the step require this argument.
 
     Raises:
         UserError: inconsistent or missing arrays, or an invalid chain (:func:`chain_of`).

@@ -38,8 +38,8 @@ def assign(
     denominators too. With ``always_trained`` (for example because of a KL penalty) such a row is also trained on.
     Otherwise the rollout of such a row is marked as unused, because it is ``unscorable`` (no reward) or has ``no
     advantage``. A rollout without trainable tokens is marked ``no tokens``. Rollouts that an exploration stage has
-    marked as unused, or whose context excludes them from training, do not become rows. They count in baselines but not
-    in loss denominators.
+    marked as unused, or whose context excludes them from training, do not become rows. These rollouts count in
+    baselines but not in loss denominators.
 
     ``encode`` tokenizes the plain prompt, for rollouts that are trained with the original prompt instead of the prompt
     they were sampled from. ``prefix`` selects which tokens of a branch (a continuation of another rollout) are trained

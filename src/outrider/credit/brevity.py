@@ -23,8 +23,8 @@ class Brevity(RewardShaper):
     (trainable tokens of the whole path), but there is no length limit.
 
     Degenerate cases: if all lengths are equal, or there is one valid member, rewards do not change. Invalid members
-    (rollouts that the verifier could not score) keep their reward, also NaN, and do not count in the minimum and
-    maximum length. A group of failures of different lengths gets a gradient towards shorter responses.
+    (rollouts that the verifier could not score) keep their reward, even if it is NaN, and do not count in the minimum
+    and maximum length. A group of failures of different lengths gets a gradient towards shorter responses.
 
     Source: Kimi k1.5, arXiv 2501.12599, section 2.3.3. The paper does not state the weight of this reward, and adds the
     reward only after an initial training phase.

@@ -57,8 +57,8 @@ class Baseline(Options):
 
     @property
     def goal(self) -> int | None:
-        """The k of the pass@k objective whose gradient the mean over rollouts estimates without bias; None for no such
-        k."""
+        """The k for which the mean over rollouts is an unbiased estimate of the gradient of pass@k; None if there is no
+        such k."""
         return None
 
     def of_stream(self, groups: Sequence[Members], step: int = 1) -> list[list[Floats]]:
@@ -102,7 +102,7 @@ class Shaper(Options):
     inputs."""
 
     requires: ClassVar[Needs] = NOTHING
-    """What the shaper needs for every token: ``entropies`` at sampling, or ``texts``."""
+    """Values that the shaper needs for every token: ``entropies`` at sampling, or ``texts``."""
 
     @property
     def needs_step(self) -> bool:

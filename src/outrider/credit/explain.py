@@ -110,8 +110,8 @@ def worked_group(shape: GroupShape = "roots", right: float = 1.0, wrong: float =
     """Return an example group: rare successes, failures, a truncated response and a response without a verdict.
 
     Shape ``greedy`` adds the greedy response, ``tree`` includes branches, and ``siblings`` has only branches, which
-    start at two points in rollouts of another loss stream. Every fourth token has an entropy of 1.4 nats, and all
-    others have 0.2 nats.
+    start at two points in rollouts of another loss stream. Every fourth token has an entropy of 1.4 nats, and all other
+    tokens have 0.2 nats.
 
     Args:
         right, wrong: rewards of correct (right) and incorrect (wrong) responses.

@@ -15,11 +15,12 @@ from outrider.credit.members import Members
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """A group of rollouts (members) as ``S`` segments: a member's own trainable tokens, split where others branch off.
+    """A group of rollouts (members) as ``S`` segments: a member's own trainable tokens, split where other members
+    branch off.
 
     A rollout is a path from the prompt to its end; all tokens of a segment are shared by exactly the same rollouts. The
     prompt is not a segment: segments that start at the prompt have parent -1. A leaf is a member's end, so a member
-    that others continue still has a leaf, in its last segment.
+    that other members continue still has a leaf, in its last segment.
 
     A branch is attached to the member that owns the last token of its prefix. The owner is an earlier ancestor if the
     branch position lies within the parent's own prefix; a branch at position 0 is attached to the prompt. A member

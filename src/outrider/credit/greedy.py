@@ -24,7 +24,7 @@ class GreedyBaseline(Baseline):
     Degenerate cases: in a group without a scored greedy response all members get 0 (a recipe without the stage
     ``greedy`` is rejected). A reward equal to the greedy reward gives an advantage of exactly 0. A group whose rewards
     are all equal but differ from the greedy reward has non-zero advantages, even with one member. A member that the
-    verifier could not score gets 0 and does not affect others.
+    verifier could not score gets 0 and does not affect the other members.
 
     Source: ReMax, Li et al. 2023, arXiv 2310.10505, algorithm 1. ReMax's KL penalty in the reward is not included; use
     the objective's KL term instead.

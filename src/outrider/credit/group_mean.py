@@ -19,12 +19,13 @@ class GroupMean(Baseline):
     with sums over the ``n`` valid members (rollouts that the verifier could score); without ``std`` the denominator is
     1 (Dr. GRPO). The mean is computed in two passes, in float64.
 
-    Degenerate cases, as in most baselines: an invalid member gets 0 and does not affect the others; a single valid
-    member gets 0; if all valid rewards are exactly equal, all members get exactly 0 (not a rounding error divided by
-    epsilon).
+    Degenerate cases, as in most baselines: an invalid member gets 0 and does not affect the other members. A single
+    valid member gets 0. If all valid rewards are exactly equal, all members get exactly 0 (not a rounding error divided
+    by epsilon).
 
     Dividing by the standard deviation gives groups with rare successes (or rare failures) more weight. With rewards of
-    0 and 1 the factor is between about 2 (half of the group succeeds) and ``sqrt(n)`` (one member differs).
+    0 and 1 the division multiplies advantages by a factor between about 2 (half of the group succeeds) and ``sqrt(n)``
+    (one member differs).
 
     ``per_conditioning`` compares members with solved examples in the prompt only with each other, and members with a
     plain prompt only with each other. With a joint mean, a failure from the plain prompt would be penalised for not

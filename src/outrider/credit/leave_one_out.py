@@ -19,8 +19,8 @@ class LeaveOneOut(Baseline):
     rate absorbs the factor; with groups of different sizes the factor reduces the weight of small groups. Both
     baselines compute from the same centred rewards, so they agree exactly up to the factor.
 
-    Degenerate cases, as in :class:`GroupMean`: a single valid member gets 0, exactly equal rewards give exactly 0, and
-    an invalid member (a rollout that the verifier could not score) gets 0 and does not affect the others.
+    Degenerate cases, as in :class:`GroupMean`: a single valid member gets 0, and exactly equal rewards give exactly 0.
+    An invalid member (a rollout that the verifier could not score) gets 0 and does not affect the other members.
 
     Sources: Kool et al. 2019, "Buy 4 REINFORCE samples, get a baseline for free"; RLOO, Ahmadian et al. 2024, arXiv
     2402.14740, section 2.3. Deviation from released code: one of verl's two RLOO estimators gives a single member its

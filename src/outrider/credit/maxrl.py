@@ -25,13 +25,13 @@ class MaxRL(Baseline):
     likely without a known alternative. The released code gives such a group advantages of 0, and so does this
     baseline.)
 
-    Degenerate cases: without a success, with one valid member, or with exactly equal rewards, all members get exactly
-    0. An invalid member gets 0 and does not affect the others.
+    Degenerate cases: all members get exactly 0 without a success, with one valid member, or with exactly equal rewards.
+    An invalid member gets 0 and does not affect the other members.
 
-    Our choice: :math:`\hat p` is computed from verdicts, the numerator from rewards. The released code divides by the
-    mean reward plus 1e-6, which is the same for rewards of 0 and 1, but may be a division by 0 for rewards of -1 and 1.
-    With verdicts, adding a constant to all rewards changes nothing, scaling rewards scales advantages, and reward
-    shapers still have an effect.
+    Our choice: :math:`\hat p` is computed from verdicts, and the numerator is computed from rewards. The released code
+    divides by the mean reward plus 1e-6, which is the same for rewards of 0 and 1, but may be a division by 0 for
+    rewards of -1 and 1. With verdicts, adding a constant to all rewards changes nothing, scaling rewards scales
+    advantages, and reward shapers still have an effect.
 
     Source: MaxRL, Tajwar et al. 2026, arXiv 2602.02710, and its released code.
 

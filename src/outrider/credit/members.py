@@ -80,7 +80,7 @@ class Members:
         """Build the members from the rollouts of a group, or of one of its streams.
 
         ``group`` may contain further rollouts, such as parents of ``rollouts``. ``token_texts`` returns the text of
-        each token; it is needed only if a component of the chain reads texts."""
+        each token; the function is needed only if a component of the chain reads texts."""
         return Members(
             rewards_G=np.array([np.nan if r.reward is None else r.reward for r in rollouts], dtype=np.float64),
             success_G=np.array([r.success for r in rollouts], dtype=np.bool_),

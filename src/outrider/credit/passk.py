@@ -29,10 +29,10 @@ class PassK(Baseline):
       is PKPO's Eq. 33 times n. A failure gets 0. For k = 1 the subset without i is empty, and the variant is
       :class:`LeaveOneOut`, as in the paper.
     * ``pkpo_centred``: :math:`A_i = k (M_i - M)`, which is PKPO's Eq. 19 minus its group mean, times n, or k times the
-      numerator of ``training``. For k = 1 it is :class:`GroupMean` without ``std``.
+      numerator of ``training``. For k = 1 this variant is :class:`GroupMean` without ``std``.
 
     The mean over members of :math:`A_i \nabla \log \pi(y_i)` estimates the gradient of pass@k (for rewards other than 0
-    and 1, of the expected best of k). The estimate is unbiased under ``pkpo``, and shorter by exactly the factor
+    and 1, of the expected best of k). The estimate is unbiased under ``pkpo``, and scaled by exactly the factor
     :math:`1 - k/n` under ``pkpo_centred``. PKPO sums over members instead of averaging, hence the factor n.
 
     Advantages are computed from the differences of sorted rewards. From the j-th reward (counted from 0) to the next,
@@ -43,7 +43,7 @@ class PassK(Baseline):
     Degenerate cases: with fewer than k valid members (rollouts that the verifier could score), or exactly equal
     rewards, all members get exactly 0 and are reported as rollouts without advantage. Under ``training`` all members
     also get 0 if every subset contains a best response (fewer than k failures), so always for k = n. An invalid member
-    gets 0 and does not affect the others.
+    gets 0 and does not affect the other members.
 
     Sources: Pass@k Training, Chen et al. 2025, arXiv 2508.10751, section 2.4, and its released code, for rewards of
     0 and 1, with an epsilon of 1e-6; PKPO, Walder & Karkhanis 2025, arXiv 2505.15201, sections 3.2 and 4.3.
@@ -94,7 +94,8 @@ class PassK(Baseline):
 
 
 def _deviation(gains: Floats, k: int) -> float:
-    """Return the population standard deviation of the best of k over all subsets, from sorted rewards' differences."""
+    """Return the population standard deviation of the best of k over all subsets, from the differences of the sorted
+    rewards."""
     n = len(gains) + 1
     chances = np.array([comb(j, k - 1) / comb(n, k) for j in range(n)])  # probability that a subset's best is the j-th
     best = np.concatenate([[0.0], np.cumsum(gains)])

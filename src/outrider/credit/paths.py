@@ -5,7 +5,7 @@ A token that several rollouts share was sampled once, by its *owner*. Let :math:
 is
 
 * ``mask``: :math:`\sum_i \sum_{t \in \text{own}(i)} w\, a_i(t)\, \nabla \log \pi(t)`. Every sampled token is trained
-  once, in its owner's row, with its owner's advantage. A branch's prefix is context.
+  once, in its owner's row, with its owner's advantage. A branch's prefix is context, which is not trained.
 * ``count_once``: :math:`\sum_i \sum_{t \in \text{own}(i)} w\, \bar a(t)\, \nabla \log \pi(t)`, with :math:`\bar a(t)`
   the mean of :math:`a_j(t)` over the rollouts :math:`j` that go through :math:`t`. Every sampled token is trained once.
 * ``repeat``: :math:`\sum_i \sum_{t \in \text{path}(i)} w\, a_i(t)\, \nabla \log \pi(t)`. Every rollout trains its whole
@@ -24,7 +24,8 @@ segment's tokens stay context, which is not trained.
 
 A rollout that is excluded (by its context or by a stage) has no row. Neither excluded rollouts nor rollouts without a
 reward count in means. The tokens of an excluded rollout are trained only within the path of a branch under ``repeat``.
-How a parent ended does not matter, even if it was truncated. A prefix whose owner is not in the group stays context.
+It does not matter how a parent ended, for example whether it was truncated. A prefix whose owner is not in the group
+stays context.
 
 Expected gradients: if the position of a branch does not depend on how its parent ends, every path is a sample of the
 policy. Then, with constant denominators and a baseline that does not depend on the group, the expected gradient under
@@ -52,8 +53,8 @@ _NO_IDS = np.zeros(0, np.int32)
 
 
 class CreditedRollout(NamedTuple):
-    """A rollout to train on, with one advantage per trainable token. The rollout is the sampled rollout, or the whole
-    path of this rollout as a rollout without prefix."""
+    """A rollout to train on, with one advantage per trainable token. ``rollout`` is the sampled rollout, or its whole
+    path as a rollout without a prefix."""
 
     rollout: Rollout
     advantages_N: Floats
@@ -99,7 +100,8 @@ class Paths:
         return self._whole[rollout.id]
 
     def members(self, rollouts: Sequence[Rollout], token_texts: TokenTexts | None = None) -> Members:
-        """Return the rollouts' whole paths as members of a group; parents and families stay those of the rollouts."""
+        """Return the rollouts' whole paths as members of a group; parents and families are the same as for the
+        rollouts."""
         return replace(
             Members.of([self.whole(r) for r in rollouts], token_texts=token_texts), families_G=families(rollouts)
         )

@@ -31,13 +31,13 @@ class Perplexity(Shaper):
     1e-6 counts as 1, as in the released code). A member that the verifier could not score is excluded from the
     statistics, and its advantage does not change. An advantage of 0 stays 0.
 
-    The released code has two more steps, which are off by default in this component. ``drop_outliers`` excludes members
-    more than 1.5 interquartile ranges outside the quartiles from mean and deviation, but still scales their advantages.
-    ``clamp`` bounds the factor; the released code uses [0.8, 1.2].
+    The released code has two more steps, which are options of this component and off by default. ``drop_outliers``
+    excludes members more than 1.5 interquartile ranges outside the quartiles from mean and deviation, but still scales
+    their advantages. ``clamp`` bounds the factor; the released code uses [0.8, 1.2].
 
-    Source: STILL report, arXiv 2508.07534, Eqs. 7 and 11; :math:`\alpha` from section 4.4.2. Our choice: the formula as
-    published. The released script for low perplexity computes the weight but never applies it, so the script trains
-    plain GRPO.
+    Source: STILL report, arXiv 2508.07534, Eqs. 7 and 11; :math:`\alpha` from section 4.4.2. Our choice: we implement
+    the formula as published. The released script for low perplexity computes the weight but never applies it, so the
+    script trains plain GRPO.
 
     >>> m = Members(
     ...     np.array([1.0, 0]), np.array([True, False]), np.array([2, 1]),

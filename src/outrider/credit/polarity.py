@@ -25,8 +25,8 @@ class Polarity(Shaper):
 
     Our choice: the factor depends on the verdict, not on the sign of the advantage. The paper splits the objective by
     verdict, and the sign of an advantage may disagree with the verdict. For example, the shaped reward of a long
-    correct response may fall below the mean; NSR would then discourage this success, which it should ignore. With tree
-    segment values as the baseline, a good segment of a failure gets the factor of failures.
+    correct response may fall below the mean; NSR would then discourage this success, although NSR should ignore
+    successes. With tree segment values as the baseline, a good segment of a failure gets the factor of failures.
 
     Degenerate cases: an advantage of 0 stays 0, as in groups without a gradient and for rollouts without a verdict.
     With ``positive: 0`` a group with only successes has no gradient; with ``negative: 0`` a group with only failures

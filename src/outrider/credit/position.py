@@ -20,17 +20,18 @@ class Position(Shaper):
 
     :math:`L_i` counts the trainable tokens of the whole path, so a branch's own tokens start at the position where it
     leaves its parent. Negative slopes :math:`m` favour early tokens (the report's direction d = -1). The bonus does not
-    depend on the size of the advantage, so it is relatively larger for small advantages; ``cap`` limits the bonus to a
-    share of :math:`|A|`. No advantage changes its sign.
+    depend on the size of the advantage, so the bonus is relatively larger for small advantages; ``cap`` limits the
+    bonus to a share of :math:`|A|`. No advantage changes its sign.
 
     Outside steps ``first_step`` to ``first_step + steps - 1`` advantages do not change.
 
     Degenerate cases: an advantage of 0 stays 0, as in groups without a gradient and for rollouts without a verdict. The
     token of a one-token response has position 0.
 
-    Source: STILL report, arXiv 2508.07534, Eqs. 8 and 12; defaults from section 4.4.2. Our choice: :math:`l - 0.5`. The
-    report subtracts n = -0.5, which would make the bonus :math:`\gamma` almost everywhere; the released code subtracts
-    0.5. Its cap of half of :math:`|A|` is not in the report, so it is off by default.
+    Source: STILL report, arXiv 2508.07534, Eqs. 8 and 12; defaults from section 4.4.2. Our choice: we subtract n = 0.5
+    from :math:`l`. The report subtracts n = -0.5, which would make the bonus :math:`\gamma` almost everywhere; the
+    released code subtracts 0.5. The released code's cap of half of :math:`|A|` is not in the report, so ``cap`` is off
+    by default.
 
     >>> m = Members(np.array([1.0, 0]), np.array([True, False]), np.array([4, 1]))
     >>> [a.round(3).tolist() for a in Position().shape([np.full(4, 0.5), np.array([-0.5])], m, 1)]

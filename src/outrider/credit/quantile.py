@@ -24,14 +24,14 @@ class Quantile(Baseline):
     reinforced, rare failures are discouraged, and all other advantages are 0. Advantages are not centred.
 
     Degenerate cases: with one valid member (a rollout that the verifier could score), or exactly equal rewards, all
-    members get exactly 0. An invalid member gets 0 and does not affect the others. A success rate of exactly 1 - K
-    counts as hard.
+    members get exactly 0. An invalid member gets 0 and does not affect the other members. A success rate of exactly 1 -
+    K counts as hard.
 
     ``interpolate`` interpolates between the two sorted rewards next to position K (n - 1), as in the released code.
     With 8 members and K = 0.4, five successes give b = 0.8, and no member gets 0. With 16 members and K = 0.4 both
     definitions agree.
 
-    Source: QAE, arXiv 2509.22611, Eqs. 4 and 5 (from a reader's notes), and the diff in its repository.
+    Source: QAE, arXiv 2509.22611, Eqs. 4 and 5 (from a reader's notes), and the code changes in the paper's repository.
 
     >>> hard = Members(np.array([1.0, 0, 0, 0]), np.array([True, False, False, False]), np.full(4, 5))
     >>> easy = Members(np.array([1.0, 1, 1, 0]), np.array([True, True, True, False]), np.full(4, 5))

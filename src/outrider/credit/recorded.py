@@ -1,4 +1,4 @@
-"""Per-token values recorded by the sampler, checked before credit components read them."""
+"""Per-token values that the sampler recorded, checked before credit components read the values."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ from outrider.record import Outcome, Verdict
 
 
 class RewardOptions(Options):
-    """The reward of each verdict. A reward of null makes a rollout *unscorable*: counted, but in no baseline.
+    """The reward of each verdict. A reward of null makes a rollout *unscorable*: the rollout is recorded, but does not
+    count in any baseline.
 
     A correct or incorrect verdict with a score between 0 and 1 (a graded task) gets ``incorrect + score * (correct -
     incorrect)``.

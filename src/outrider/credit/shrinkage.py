@@ -18,19 +18,20 @@ class Shrinkage(BatchBaseline):
     .. math:: A_{ij} = r_{ij} - (1 - \lambda_i) \mu_i^{-j} - \lambda_i \mu^{-i}, \qquad
               \lambda_i = \frac{v / n_i}{v / n_i + s^2}
 
-    over the ``n_i`` valid members of group i, with :math:`\mu_i^{-j}` the mean reward of the others. :math:`\mu^{-i}`
-    and :math:`s^2` are the mean and (population) variance of the other groups' mean rewards. :math:`v` is the mean of
-    the unbiased reward variances within those other groups that have at least two valid members. The baseline does not
-    depend on the response itself, so the mean over members of :math:`A_{ij} \nabla \log \pi(y_{ij})` is an unbiased
-    estimate of the gradient of the expected reward, as with :class:`~outrider.credit.leave_one_out.LeaveOneOut`. The
-    variance of this estimate is lower if groups are small and problems similar. For identical problems :math:`s^2` is
-    the sampling noise of their means, and :math:`\lambda_i` is one half.
+    over the ``n_i`` valid members of group i, with :math:`\mu_i^{-j}` the mean reward of the group's other members.
+    :math:`\mu^{-i}` and :math:`s^2` are the mean and (population) variance of the other groups' mean rewards. :math:`v`
+    is the mean of the unbiased reward variances within those other groups that have at least two valid members. The
+    baseline does not depend on the response itself, so the mean over members of :math:`A_{ij} \nabla \log \pi(y_{ij})`
+    is an unbiased estimate of the gradient of the expected reward, as with
+    :class:`~outrider.credit.leave_one_out.LeaveOneOut`. The variance of this estimate is lower if groups are small and
+    problems similar. For identical problems :math:`s^2` is the sampling noise of their means, and :math:`\lambda_i` is
+    one half.
 
     A group with equal rewards also has advantages, all of one sign, if other groups contain different rewards and have
     a different mean. Degenerate cases: a group has the leave-one-out baseline if it is the only group, or if rewards
     are equal within each of the other groups. A single member is compared only with the other groups (:math:`\lambda_i
     = 1`), and gets 0 if there are no other groups. An invalid member (a rollout that the verifier could not score) gets
-    0 and does not affect others.
+    0 and does not affect the other members.
 
     Source: Zeng et al. 2025, arXiv 2511.03710, "Shrinking the Variance" (only its abstract, project page and released
     code were available). The released code adds 1e-6 to the denominator, and assumes groups of equal size. This

@@ -12,7 +12,8 @@ from outrider.credit.members import Members
 
 
 class SiblingsMean(Baseline):
-    r"""Reward minus the mean reward of rollouts that continue the same prefix; ``std`` divides by their deviation.
+    r"""Reward minus the mean reward of rollouts that continue the same prefix; ``std`` divides by the standard
+    deviation of these rewards.
 
     .. math:: A_i = r_i - \frac{1}{|F_i|} \sum_{j \in F_i} r_j
 
@@ -21,12 +22,13 @@ class SiblingsMean(Baseline):
     baseline is meant for branches in a separate loss stream, where the weight of branches relative to roots is explicit
     and does not grow with the number of branches.
 
-    Degenerate cases, as in :class:`GroupMean` but per family: a single valid member gets 0, equal rewards give exactly
-    0, and an invalid member (a rollout that the verifier could not score) gets 0 and does not affect the others. The
-    parent need not be among the members.
+    Degenerate cases, as in :class:`GroupMean` but per family: a single valid member gets 0, and equal rewards give
+    exactly 0. An invalid member (a rollout that the verifier could not score) gets 0 and does not affect the other
+    members. The parent need not be among the members.
 
-    Source: DEEP-GRPO, arXiv 2602.14169, section 3. Our choice: no division by the standard deviation, as in the
-    released code. The paper divides, and so does ``std`` (with denominator n-1 and epsilon 1e-6).
+    Source: DEEP-GRPO, arXiv 2602.14169, section 3. Our choice: by default the advantage is not divided by the standard
+    deviation, as in the released code. The paper divides by the standard deviation, as the option ``std`` does (with
+    denominator n-1 and epsilon 1e-6).
 
     >>> two_pivots = Members(
     ...     np.array([1.0, 0, 0, 1, 1]), np.array([True, False, False, True, True]), np.full(5, 4),

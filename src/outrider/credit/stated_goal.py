@@ -18,13 +18,13 @@ class StatedGoal(BatchBaseline):
 
     .. math:: A_{ij} = \frac{\bar n}{n_i} A_{ij}^{(k)}, \qquad \bar n = \frac{1}{P} \sum_{i=1}^{P} n_i
 
-    ``P`` is the number of problems with a valid member (a rollout that the verifier could score), ``n_i`` the number of
-    valid members of problem i, and :math:`A^{(k)}` the PKPO advantage (:class:`~outrider.credit.passk.PassK`; for ``k``
-    = 1 :class:`~outrider.credit.leave_one_out.LeaveOneOut`). Over the members of one problem, the mean of
+    ``P`` is the number of problems with a valid member (a rollout that the verifier could score), ``n_i`` is the number
+    of valid members of problem i, and :math:`A^{(k)}` is the PKPO advantage (:class:`~outrider.credit.passk.PassK`; for
+    ``k`` = 1 :class:`~outrider.credit.leave_one_out.LeaveOneOut`). Over the members of one problem, the mean of
     :math:`A^{(k)}_{ij} \nabla \log \pi(y_{ij})` is an unbiased estimate of :math:`\nabla U_k(p_i)`, with :math:`U_k(p)
     = 1 - (1 - p)^k`. So the mean over all members of :math:`A_{ij} \nabla \log \pi(y_{ij})` is an unbiased estimate of
-    :math:`\nabla \frac{1}{P} \sum_i U_k(p_i)`, if the numbers of rollouts were fixed before sampling: ragged groups
-    change the variance, not the goal.
+    :math:`\nabla \frac{1}{P} \sum_i U_k(p_i)`, if the numbers of rollouts were fixed before sampling: groups of
+    different sizes change the variance, not the goal.
 
     The policy loss must use the mean over all members unchanged. So its denominator must not depend on response lengths
     (``aggregate: constant``), and a step must have one update. With several updates per step, each update divides by

@@ -21,8 +21,8 @@ class TreeGrpo(Baseline):
     member whose parent is not among the members is a root.
 
     Degenerate cases, for each of the two terms: a single valid member (a rollout that the verifier could score) gets 0,
-    and equal rewards give exactly 0. An invalid member gets 0 and does not affect others. So without branches this
-    baseline is :class:`GroupMean`.
+    and equal rewards give exactly 0. An invalid member gets 0 and does not affect the other members. So without
+    branches this baseline is :class:`GroupMean`.
 
     The advantage applies to a rollout's whole path from the prompt, as under the prefix policy ``repeat``: shared
     tokens are neither masked nor counted once.

@@ -18,9 +18,9 @@ from outrider.texts import tokens_until_box
 class UntilBox(Shaper):
     r"""Sets the advantage to 0 for every token after the token that closes the first ``\boxed{…}``.
 
-    The token with the closing brace is the last one that keeps its advantage, whatever else it contains. Only the
-    member's trainable tokens are searched for a box. The verifier must use the first box as well (``boxes: first``);
-    otherwise an incorrect answer that is corrected later would be imitated.
+    The token with the closing brace is the last token that keeps its advantage, whatever else this token contains. Only
+    the member's trainable tokens are searched for a box. The verifier must use the first box as well (``boxes:
+    first``); otherwise an incorrect answer that is corrected later would be imitated.
 
     Degenerate cases: a response without a closed box does not change.
 

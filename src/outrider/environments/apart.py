@@ -1,4 +1,4 @@
-"""Environments in separate processes: if an environment hangs, dies or sends too much, only its rollout fails."""
+"""Environments in separate processes: if an environment hangs, dies or sends too much text, only its rollout fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from outrider.verify.processes import NoMoreProcessesError, TemplateDiedError, T
 
 
 class _EnvironmentProcess:
-    """The process of one environment, the number of the last request to it, and the deadline for the answer."""
+    """The process of one environment, the number of the last request to the process, and the deadline for the
+    answer."""
 
     def __init__(self, template: TemplateProcess) -> None:
         self.template, self.number, self.deadline = template, 0, math.inf
@@ -59,7 +60,7 @@ class ProcessEnvironments:
 
     Args:
         make: picklable function that creates an environment, not defined in ``__main__``.
-        memory_gb: maximum growth of an environment's memory in GiB; only Linux enforces it.
+        memory_gb: maximum growth of an environment's memory in GiB; only Linux enforces this limit.
 
     Raises:
         UserError: ``make`` is defined in ``__main__`` or raises UserError when unpickled, or the system cannot start
@@ -119,7 +120,7 @@ class ProcessEnvironments:
         """Close environments.
 
         Busy environments are killed. Idle environments get time to release their resources. If no other environment is
-        left, this method waits until they have closed.
+        left, this method waits until the idle environments have closed.
         """
         for key in list(keys):
             if (environment := self._environments.pop(key, None)) is None:

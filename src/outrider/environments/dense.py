@@ -24,11 +24,11 @@ _EXTRA = {"model2vec": "dense", "sentence_transformers": "embed"}
 class Dense(Retriever):
     r"""Exact search by the cosine similarity between embeddings of the query and of each passage's title and text.
 
-    For unit vectors the similarity is :math:`\cos(q, p) = q^\top p`. A search computes it for all passages, like a
-    flat faiss index. For 21 million passages with 768 dimensions, a search reads 64 GB; such a corpus needs a separate
-    service. The package
-    ``model2vec`` has static embeddings, which are fast on a CPU. The package ``sentence_transformers`` has encoders,
-    such as e5, which papers on search agents use; e5 needs the prefixes ``"query: "`` and ``"passage: "``.
+    For unit vectors the similarity is :math:`\cos(q, p) = q^\top p`. A search computes the similarity to all passages,
+    like a flat faiss index. For 21 million passages with 768 dimensions, a search reads 64 GB; such a corpus needs a
+    separate search service. The package ``model2vec`` has static embeddings, which are fast on a CPU. The package
+    ``sentence_transformers`` has encoders, such as e5, which papers on search agents use; e5 needs the prefixes
+    ``"query: "`` and ``"passage: "``.
     """
 
     model: str = Field(min_length=1, description="embedding model: a folder, or a name on the Hugging Face Hub")

@@ -16,12 +16,11 @@ class Reply(NamedTuple):
         observation: text that is appended to the rollout before the policy's next turn.
         done: whether the turn was the last one. After the last turn the observation is discarded.
         verdict: verdict on the whole rollout, given after the last turn; None after earlier turns. The score of the
-            verdict must be
-            consistent with its outcome.
-        error: whether the turn contained an invalid request, such as a malformed call
-            or an unknown tool. A metric counts such turns.
+            verdict must be consistent with the verdict's outcome.
+        error: whether the turn contained an invalid request, such as a malformed call or an unknown tool. A metric
+            counts turns with such a request.
         cut: whether the environment truncated the observation. A metric counts truncations. The caller also truncates
-            observations above its limit.
+            observations above the caller's own limit.
     """
 
     observation: str = ""
@@ -35,7 +34,8 @@ FLOOD_BYTES = 1 << 20
 
 
 def flooded(texts: Sequence[str], most_bytes: int) -> str:
-    """Return an error message if an observation is so long that the environment has failed, otherwise an empty text.
+    """Return an error message if an observation is so long that the environment counts as failed, otherwise an empty
+    text.
 
     An observation longer than ``most_bytes`` is truncated, and the rollout continues. An observation longer than both 1
     MiB and ``most_bytes`` is a failure.
@@ -77,4 +77,4 @@ class Environment(ABC):
         """Reply to the text of a turn."""
 
     def close(self) -> None:  # noqa: B027 - most environments have nothing to release
-        """Release resources; may be called after any turn."""
+        """Release resources. The method may be called after any turn."""

@@ -16,7 +16,7 @@ Key = tuple[int, int]  # index of a sampling request, and index of a rollout wit
 
 
 class Failed(NamedTuple):
-    """The answer of an environment that raised an error, hung, died or sent too much, and so has been ended."""
+    """The answer of an environment that was ended because it raised an error, hung, died or sent too much text."""
 
     why: str
     hung: bool = False
@@ -26,7 +26,7 @@ class EnvironmentLimits(NamedTuple):
     """Limits of an environment per turn.
 
     Attributes:
-        seconds: wall-clock time limit. An environment that exceeds it has failed.
+        seconds: wall-clock time limit. An environment that exceeds this limit fails.
         most_bytes: maximum UTF-8 bytes of an observation. Longer observations are truncated. An observation above 1 MiB
             is a failure.
     """
@@ -36,7 +36,8 @@ class EnvironmentLimits(NamedTuple):
 
 
 class Environments(Protocol):
-    """A pool of environments, each with a rollout's key. Requests return at once; answers arrive asynchronously."""
+    """A pool of environments, each identified by the key of its rollout. Requests return at once; answers arrive
+    later."""
 
     def begin(self, key: Key, problem: Problem, seed: int) -> None:
         """Request a new environment. Its first answer is a reply with the observation before the first turn."""
@@ -79,7 +80,7 @@ def asked(question: Callable[[], Any], limits: EnvironmentLimits) -> Reply | Fai
 
 
 class LocalEnvironments:
-    """Runs environments in this process, so only for trusted environments that always return."""
+    """Runs environments in this process. The pool is only for trusted environments that always return."""
 
     def __init__(self, make: Make, limits: EnvironmentLimits) -> None:
         self._make, self._limits = make, limits

@@ -22,9 +22,9 @@ class Passage(NamedTuple):
 def read_corpus(files: Sequence[str]) -> list[Passage]:
     """Read the passages of JSON lines files, deduplicated, in order.
 
-    A row has the fields of one of three formats: ``title`` and ``text``; ``context``, a list of ``{"title": …,
-    "sentences": […]}`` as in HotpotQA's distractor setting; or ``contents``, as in Search-R1's corpora, with the title
-    on the first line and then the text.
+    A row has the fields of one of three formats: ``title`` and ``text``; ``context``, as in HotpotQA's distractor
+    setting; or ``contents``, as in Search-R1's corpora. ``context`` is a list of ``{"title": …, "sentences": […]}``.
+    ``contents`` has the title on the first line, and then the text.
 
     Raises:
         UserError: a file is missing, or a line has another format.

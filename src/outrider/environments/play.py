@@ -1,4 +1,4 @@
-"""Plays given turns in an environment, so that its replies in two episodes with the same turns can be compared."""
+"""Plays given turns in an environment, so that the replies of two episodes with the same turns can be compared."""
 
 from __future__ import annotations
 

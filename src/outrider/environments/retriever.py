@@ -57,7 +57,7 @@ class Retriever(Options, ABC):
         return passages_digest(passages, self.made_with)
 
     def index(self, passages: Sequence[Passage], folder: str | None) -> Index:
-        """Read the index of a corpus from a folder, or build it and store it there.
+        """Read the index of a corpus from a folder, or build the index and store it in the folder.
 
         Raises:
             UserError: the folder is not an index or is the index of another corpus; or an error of :meth:`make`.
@@ -80,7 +80,7 @@ def recall(index: Index, question: str, titles: Sequence[str], k: int) -> float:
 
 
 def _keep(made: Index, place: Path, about: dict[str, Any]) -> None:
-    """Write an index atomically. Ranks build the index concurrently, and the first one that is written is kept."""
+    """Write an index atomically. Ranks build the index concurrently, and the first index that is written is kept."""
     place.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
     made.save(part)

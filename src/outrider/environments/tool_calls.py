@@ -19,7 +19,7 @@ class ToolCall(NamedTuple):
     Attributes:
         name: name of the tool; ``""`` if the call is malformed.
         arguments: arguments by name.
-        wrong: the reason why the call is malformed; ``""`` if it is valid.
+        wrong: the reason why the call is malformed; ``""`` if the call is valid.
     """
 
     name: str
@@ -102,7 +102,7 @@ def answer_text(results: Iterable[str]) -> str:
 def answered(results: Sequence[str], error: bool, most_bytes: int) -> Reply:
     """Format the results of tool calls as a reply.
 
-    If the results are too long together, each result is truncated to an equal share of the limit, so that all results
+    If the results together are too long, each result is truncated to an equal share of the limit, so that all results
     and closing tags remain.
 
     Raises:

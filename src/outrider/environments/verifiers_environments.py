@@ -32,7 +32,7 @@ _Said = Mapping[str, Any]
 
 
 class _Process:
-    """The process that runs environments of the package ``verifiers``, and the channel to the process."""
+    """The process that runs environments of the package ``verifiers``, and the channel to this process."""
 
     def __init__(self, python: str, memory_gb: float) -> None:
         self._mark = uuid.uuid4().hex
@@ -91,7 +91,8 @@ class _Process:
 
 
 class _Episode:
-    """The episode of one rollout: the process and the episode's name in it, the problem, and the answer's deadline."""
+    """The episode of one rollout: its process, its name in this process, the problem, and the deadline of the
+    answer."""
 
     def __init__(self, process: _Process, name: str, problem: Problem) -> None:
         self.process, self.name, self.problem, self.deadline = process, name, problem, math.inf
@@ -111,8 +112,9 @@ class VerifiersEnvironments:
     Args:
         python: Python interpreter in which the package is installed.
         config: data for the package's ``EnvConfig``.
-        memory_gb: maximum growth of the process's memory in GiB, for all episodes together; only Linux enforces it.
-            success_at: reward from which a rollout is correct.
+        memory_gb: maximum growth of the process's memory in GiB, for all episodes together; only Linux enforces this
+            limit.
+        success_at: minimum reward of a correct rollout.
 
     Raises:
         UserError: the interpreter does not exist, or cannot load the environment.
@@ -132,8 +134,8 @@ class VerifiersEnvironments:
     def about(self) -> _Said:
         """Facts about the loaded environment.
 
-        ``ready`` is the version of the package, ``tasks`` is the number of tasks (None: endless), and ``keys`` has the
-        keys of the first tasks.
+        ``ready`` is the version of the package, ``tasks`` is the number of tasks (None: endless), and ``keys`` lists
+        the keys of the first tasks.
         """
         self._running()
         return self._about
@@ -155,7 +157,7 @@ class VerifiersEnvironments:
         return FirstRequest(said["messages"], said["tools"])
 
     def begin(self, key: Key, problem: Problem, seed: int) -> None:
-        """Start an episode. ``seed`` is ignored: if a task of the package needs a seed, the task contains it."""
+        """Start an episode. ``seed`` is ignored, because a task of the package that needs a seed contains the seed."""
         self._episodes[key] = episode = _Episode(self._running(), next(self._names), problem)
         self._ask(key, episode, do="begin", task=problem.answer)
 

@@ -75,8 +75,8 @@ class Channel:
 
 
 def kill_marked(mark: str) -> None:
-    """Kill all processes that a marked process has started, except the caller. They may be in sessions of their own,
-    like the package's servers.
+    """Kill all processes that a marked process has started, except the caller. These processes may have their own
+    sessions, as the package's servers have.
 
     This works only on Linux, where a process can read the environment variables of other processes.
     """
@@ -290,7 +290,7 @@ class Episodes:
     def ask(
         self, key: str, episode: Episode, trace: str, known: int, prompt: list[Any], tools: list[Any]
     ) -> asyncio.Future[Mapping[str, Any]]:
-        """Send new messages to Outrider; raise an error if they do not continue the sampled conversation."""
+        """Send new messages to Outrider; raise an error if the messages do not continue the sampled conversation."""
         if episode.trace not in (None, trace):
             raise self._refused(key, "its episode has several agents that are the policy, and a rollout is of one")
         if episode.trace is not None and known != episode.seen:

@@ -78,8 +78,9 @@ def choose(
         recorded: the recipe that a resumed run was started with, whose values are kept.
         devices: the devices into whose memory the run must fit; None: the devices of this machine.
 
-    If no values fit, the smallest values are chosen, so that the following error names other options to change. If the
-    model or the memory is unknown, the values are 256 rows, micro-batches of 16,384 tokens, and no recomputation.
+    If no values fit, the smallest values are chosen, so that the error about missing memory names other options to
+    change. If the model or the memory is unknown, the values are 256 rows, micro-batches of 16,384 tokens, and no
+    recomputation.
     """
     keys = auto_keys(recipe)
     if not keys:
@@ -146,7 +147,8 @@ class _Room(NamedTuple):
 
 
 def _fastest(room: _Room) -> Dotted:
-    """Return the fastest values that fit, with all processes or else with fewer, and with a tenth free if possible."""
+    """Return the fastest values that fit, with all processes or else with fewer, and with a tenth of memory free if
+    possible."""
     smallest: list[Dotted] = []
     for free in (_FREE, 0.0):
         for ranks in _ranks(room):
@@ -158,7 +160,8 @@ def _fastest(room: _Room) -> Dotted:
 
 
 def _fastest_in(room: _Room, ranks: Dotted, size: int) -> tuple[Dotted, bool]:
-    """Return the fastest values that need at most ``size`` bytes, and True; if none do, the smallest, and False."""
+    """Return the fastest values that need at most ``size`` bytes, and True; if no values do, return the smallest values
+    and False."""
 
     def fits(values: Dotted) -> bool:
         return room.need(values) <= size
@@ -177,7 +180,7 @@ def _fastest_in(room: _Room, ranks: Dotted, size: int) -> tuple[Dotted, bool]:
 
 
 def _ranks(room: _Room) -> Iterator[Dotted]:
-    """Yield the recipe's number of processes; on a CPU also smaller numbers, unless the recipe sets the number."""
+    """Yield the recipe's number of processes and, on a CPU, also smaller numbers, unless the recipe sets the number."""
     yield {}
     open_ = room.devices.host and not room.recipe.train.ranks and started_by_another(0) is None
     processes = layout_of(room.recipe, room.devices).processes if open_ else 1
@@ -196,7 +199,7 @@ def _rows(room: _Room) -> Iterator[Dotted]:
 
 
 def _learning(room: _Room) -> Iterator[Dotted]:
-    """Yield the options of learning, fastest first. A micro-batch is never smaller than the longest row."""
+    """Yield values of the learning options, fastest first. A micro-batch is never smaller than the longest row."""
     most = _CPU_TOKENS if room.devices.host else MICRO_TOKENS
     longest = min(wave(room.recipe, room.shape)[1], most)
     sizes = [size for i in range(15) if (size := most >> i) > longest] + [longest]

@@ -38,7 +38,7 @@ class DecoderShape(NamedTuple):
         return attention | {"gate_proj": (h, inner), "up_proj": (h, inner), "down_proj": (inner, h)}
 
     def adapted(self, targets: str | Sequence[str]) -> list[tuple[int, int]]:
-        """Return input and output widths of the linear maps that an adapter changes."""
+        """Return the input and output width of each linear map that an adapter changes."""
         return [widths for name, widths in self.linear.items() if targets == "all-linear" or name in targets]
 
     @property
@@ -67,7 +67,8 @@ class DecoderShape(NamedTuple):
 
 
 def shape_of(config: Mapping[str, Any]) -> DecoderShape | None:
-    """Return the dimensions of a dense decoder. Return None for a quantised or any other model: its memory differs."""
+    """Return the dimensions of a dense decoder. Return None for a quantised or any other model, because such a model
+    needs a different amount of memory."""
     if any("experts" in key for key in config) or config.get("quantization_config"):
         return None
     try:

@@ -23,7 +23,8 @@ from outrider.processes.other_launcher import started_by_another
 from outrider.sample.options import Vllm
 
 _ROLLOUT, _TOKEN = 2_000, 16
-"""Bytes per rollout (the first number), and per token of a rollout: id, log-probability, entropy and text."""
+"""Bytes per rollout (first number), and per token of a rollout (second number): id, log-probability, entropy and
+text."""
 
 
 def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
@@ -46,7 +47,8 @@ def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
 
 
 def lacking(recipe: Recipe, config: Mapping[str, Any] | None) -> str | None:
-    """Return why a run does not fit into memory, and which options would help; None if the run fits, or if unknown.
+    """Return why a run does not fit into memory, and which options would help; None if the run fits, or if this is
+    unknown.
 
     In addition to the memory in ``estimate``, this function counts a step's responses, which rank 0 keeps until the
     update.
@@ -69,7 +71,8 @@ def lacking(recipe: Recipe, config: Mapping[str, Any] | None) -> str | None:
 
 
 def _tokens_of(model: str) -> Callable[[str], int] | None:
-    """Return a function that counts a text's tokens with the model's tokenizer; None if it is not on this machine."""
+    """Return a function that counts a text's tokens with the model's tokenizer; None if the tokenizer is not on this
+    machine."""
     from transformers import AutoTokenizer
 
     try:
@@ -123,7 +126,7 @@ def _unknown_targets(recipe: Recipe, shape: DecoderShape) -> list[str]:
 
 
 def layout_of(recipe: Recipe, devices: Devices | None) -> Layout:
-    """Return number and kind of the processes that ``launch`` or torchrun starts for a run."""
+    """Return the number and the kind of the processes that ``launch`` or torchrun starts for a run."""
     on_gpus = devices is not None and not devices.host
     asked = started_by_another(recipe.train.ranks) or recipe.train.ranks
     processes = asked or (1 if on_gpus else ranks_on_cpu(len(usable_cores()), recipe.samples_apart))

@@ -98,7 +98,8 @@ def _changed(setup: Setup, changes: Sequence[Remedy]) -> Setup:
 
 
 def least(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> tuple[str, int] | None:
-    """Return the smallest set of changes that makes the run fit, as text, and the bytes needed then; None if none does.
+    """Return the smallest set of changes that makes the run fit, as text, and the bytes needed then; None if no set
+    does.
 
     Sets with the same number of changes are tried in this order: changes that do not affect results, then the compute
     dtype, then the choice of trained parameters.

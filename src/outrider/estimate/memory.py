@@ -1,8 +1,9 @@
 r"""Memory of a run in bytes, by part, from its recipe and the model's dimensions.
 
 Numbers are per device (per process on a CPU). :math:`P` is the number of parameters, :math:`T` the number of trained
-ones, and :math:`b` the bytes per number in the compute dtype (4, or 2 with ``policy.dtype: bfloat16``). The following
-parts are in memory throughout training. If the learner is sharded, each part is divided by the number of devices:
+parameters, and :math:`b` the bytes per number in the compute dtype (4, or 2 with ``policy.dtype: bfloat16``). The
+following parts are in memory throughout training. If the learner is sharded, each part is divided by the number of
+devices:
 
 ================  =====================================================================================================
 weights           :math:`4P`; with an adapter :math:`bP + 4T`
@@ -39,8 +40,8 @@ summed gradients  if several processes each hold the whole model: :math:`4T`, af
 ================  =====================================================================================================
 
 :math:`L` is the number of layers, :math:`H` their width, :math:`I` the width of the MLP, :math:`D_q` and
-:math:`D_{kv}` the widths of queries and keys, :math:`V` the vocabulary size. Not counted: gaps of the allocator,
-verifiers, and memory for writing a checkpoint.
+:math:`D_{kv}` the widths of queries and keys, :math:`V` the vocabulary size. The estimate does not count gaps of the
+allocator, verifiers, and memory for writing a checkpoint.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Layout(NamedTuple):
     """The number of processes that train together, and whether each process holds the whole model or a shard.
 
     Attributes:
-        offload: whether shards are in host memory, and are copied to the device only while they are used.
+        offload: whether shards stay in host memory, and are copied to the device only for use.
         gpu: whether each process has a GPU; otherwise all processes run on the CPU.
     """
 
@@ -109,12 +110,13 @@ class Memory(NamedTuple):
 
     @property
     def peak(self) -> int:
-        """Peak device memory, which is that of the phase that needs the most memory."""
+        """Peak device memory, which is the memory in the phase that needs the most."""
         return sum(self.held.values()) + max(sum(parts.values()) for parts in self.phases.values())
 
 
 def most_rollouts(stages: Sequence[Stage], problems: int) -> tuple[int, list[str]]:
-    """Return the maximum rollouts per step before the first unbounded stage, and the names of all stages from it on."""
+    """Return the maximum rollouts per step before the first unbounded stage, and the names of that stage and all later
+    stages."""
     bounds, most = Bounds(), 0
     for i, stage in enumerate(stages):
         bounds = bounds_of(stage, bounds, problems)
@@ -153,7 +155,7 @@ def memory(
 
 
 def trained_parameters(recipe: Recipe, shape: DecoderShape) -> int:
-    """Return the number of trained parameters: all parameters of the model, or those of the adapter."""
+    """Return the number of trained parameters: all parameters of the model, or the parameters of the adapter."""
     lora = recipe.policy.lora
     if lora is None:
         return shape.parameters
@@ -161,7 +163,7 @@ def trained_parameters(recipe: Recipe, shape: DecoderShape) -> int:
 
 
 def number_bytes(recipe: Recipe) -> int:
-    """Return the number of bytes that a number needs in the compute dtype."""
+    """Return the bytes per number in the compute dtype."""
     return 2 if recipe.policy.dtype == "bfloat16" else 4
 
 
@@ -175,7 +177,8 @@ def wave(recipe: Recipe, shape: DecoderShape, evaluating: bool = False) -> tuple
 
 
 def evaluated_at_once(recipe: Recipe) -> int:
-    """Return the maximum responses that an evaluation requests at once: samples of 100 problems, or all greedy ones."""
+    """Return the maximum responses that an evaluation requests at once: the samples of 100 problems, or all greedy
+    responses."""
     evaluate = recipe.evaluate
     if not recipe.evaluates:
         return 0

@@ -1,4 +1,5 @@
-"""Exploration: decides which rollouts to sample, how many, from which prefix and in which context. NumPy only."""
+"""Exploration: decides which rollouts to sample, how many, from which prefix and in which context. The package works on
+NumPy arrays."""
 
 from outrider.explore.bounds import Bounds
 from outrider.explore.branch import Branch

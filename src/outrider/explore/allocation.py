@@ -18,8 +18,8 @@ class Allocation(PlansAhead, Stage):
     """Allocates ``n`` rollouts per problem on average; a subclass's :meth:`counts` decides how many each problem gets.
 
     The total of a step is exactly ``n`` times the step's number of problems. The stage comes first in ``explore`` and
-    replaces the stage ``uniform``. Degenerate cases: for an empty batch nothing is requested; problems that already
-    have rollouts get no more.
+    replaces the stage ``uniform``. Degenerate cases: for an empty batch the stage requests nothing; problems that
+    already have rollouts get no further rollouts.
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` does not hold, so the budget could not be spent.
@@ -60,7 +60,7 @@ class Allocation(PlansAhead, Stage):
     def counts(self, problems: Sequence[Problem], ties: Sequence[int]) -> list[int]:
         """Return the rollouts per problem, which sum to ``n`` times the number of problems.
 
-        Ties go to the smaller value of ``ties``. The method also sets the step's metrics (``_numbers``);
-        :meth:`plan` adds the minimum and maximum rollouts per problem.
+        Ties go to the problem with the smaller value in ``ties``. The method also sets the step's metrics
+        (``_numbers``); :meth:`plan` adds the minimum and maximum rollouts per problem.
         """
         raise NotImplementedError

@@ -13,8 +13,8 @@ def apportion(weights_P: Sequence[float], total: int, ties_P: Sequence[Any]) -> 
 
     Each weight gets the integer part of ``total * weight / sum(weights)``. The remaining units go, one each, to the
     weights with the largest fractional parts; ties go to the smallest value in ``ties_P``. Permuting weights and ties
-    permutes the result. Degenerate cases: if all weights are zero, they count as equal; without weights, nothing is
-    allocated.
+    together permutes the result in the same way. Degenerate cases: if all weights are zero, the weights count as equal;
+    if there are no weights, nothing is allocated.
 
     Raises:
         ValueError: a weight is negative or not finite.

@@ -33,12 +33,13 @@ class BoundedStage(Protocol):
     """A stage with bounds on its number of rollouts. A stage without the method ``bounds`` has no upper bound."""
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
-        """Return the bounds after the stage, given the bounds before it and the step's initial number of problems."""
+        """Return the bounds after the stage, given the bounds before the stage and the step's initial number of
+        problems."""
         ...
 
 
 def bounds_of(stage: object, before: Bounds, problems: int) -> Bounds:
-    """Return the bounds after a stage, given the bounds before it."""
+    """Return the bounds after a stage, given the bounds before this stage."""
     return stage.bounds(before, problems) if isinstance(stage, BoundedStage) else before._replace(most=None)
 
 

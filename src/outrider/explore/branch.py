@@ -26,17 +26,18 @@ AnySegmenter = Annotated[Segmenter, ComponentOf(SEGMENTERS, "segmenter", Segment
 
 
 class Branch(Stage):
-    """Cuts rollouts into segments, picks branch points (pivots) among the cuts, and samples ``branches`` continuations.
+    """Cuts rollouts into segments, picks branch points (pivots) among the cuts, and samples ``branches`` continuations
+    of each pivot.
 
     - ``which`` selects the rollouts that may be branched. ``failed``: rollouts without success, including truncated
       rollouts. ``all``: every rollout. ``by_accuracy``: ``ceil(n e^-acc)`` of a problem's n rollouts from the prompt
-      (roots), with their branches. The chosen roots are the whole smaller class, successes or failures (failures in a
-      tie), and a random draw from the larger class.
+      (roots), with their branches; ``acc`` is the share of successful roots. The chosen roots are all roots of the
+      smaller class, successes or failures (failures in a tie), and a random draw from the larger class.
     - In each of ``rounds`` rounds, ``segment`` defines the cuts (:mod:`outrider.explore.segment`) and ``select`` picks
       up to ``pivots`` cuts per rollout, tree or problem, depending on the selector. Later rounds may also branch
       earlier branches.
-    - ``cap`` is the maximum number of branches per step. Excess pivots are excluded at random (seeded by identity),
-      with all their branches, and counted.
+    - ``cap`` is the maximum number of branches per step. Excess pivots are dropped, with all their branches, in a
+      seeded random order (metric ``capped``).
     - ``stream`` is the loss stream of branches: ``branch`` gives branches their own credit and loss (DEEP-GRPO); tree
       methods use the stream ``main`` for all rollouts.
 
@@ -46,20 +47,22 @@ class Branch(Stage):
     Rollouts whose context is excluded from training are not branched either, since their branches would be excluded
     too.
 
-    Metrics of a step: numbers of ``pivots`` and ``branches``; sources (rollouts, trees or problems) without a cut
-    (``no_candidate``); rollouts not branched because of their context (``excluded``); branches removed by the cap
-    (``capped``); rollouts by which problems miss the selector's width (``short``); mean relative depth of the pivots
-    (``ratio``); share of pivots in failed rollouts that have a successful branch (``recovered``); and the selector's
-    own metrics. A mean without values is NaN.
+    Metrics of a step: ``pivots`` and ``branches`` are the numbers of pivots and branches. ``no_candidate`` counts
+    sources (rollouts, trees or problems) without a cut, and ``excluded`` counts rollouts that were not branched because
+    of their context. ``capped`` counts branches removed by the cap. ``short`` counts rollouts that problems still lack
+    to reach the selector's width. ``ratio`` is the mean relative depth of the pivots. ``recovered`` is the share of
+    pivots in failed rollouts that have a successful branch. The selector adds its own metrics. A mean without values is
+    NaN.
 
-    Degenerate cases: nothing is requested for an empty group, for a response of at most one token or, with ``which:
-    failed``, for a group without failures. If there are fewer cuts than ``pivots``, there are fewer branches.
+    Degenerate cases: the stage requests nothing for an empty group, for a response of at most one token or, with
+    ``which: failed``, for a group without failures. If there are fewer cuts than ``pivots``, there are fewer branches.
 
     Sources: DEEP-GRPO (arXiv 2602.14169) section 4.3 and algorithm 1, with one pivot (P = 1) and eight branches (B =
-    8). Our choices: a branch keeps at least one response token (the released code also branches at the prompt); the
-    verdict decides failure, never the shaped reward. ``by_accuracy`` follows AttnRL (arXiv 2509.26628). AttnRL drops
-    solved problems that attract little attention; this is not implemented, so solved problems are branched like any
-    other. The selectors' docstrings describe TreeRL, Tree-GRPO and TreePO.
+    8). Our choices: unless the selector allows the prompt as a pivot, a branch keeps at least one response token (the
+    released code also branches at the prompt). The verdict decides failure, never the shaped reward. ``by_accuracy``
+    follows AttnRL (arXiv 2509.26628). AttnRL drops solved problems that attract little attention; this is not
+    implemented, so solved problems are branched like any other. The selectors' docstrings describe TreeRL, Tree-GRPO
+    and TreePO.
 
     >>> Branch(segment={"chunk": {"tokens": 8}}, select="surprisal", branches=2).model_dump()["select"]
     {'surprisal': {}}
@@ -103,7 +106,8 @@ class Branch(Stage):
 
     @property
     def _width(self) -> int | None:
-        """Number of rollouts per problem up to which the selector branches; None if the selector has no such number."""
+        """Number of rollouts per problem at which the selector stops branching; None if the selector has no such
+        limit."""
         return self.select.fills if isinstance(self.select, FillingSelector) else None
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
@@ -179,7 +183,8 @@ class Branch(Stage):
         return [r for r in members if root_of(r, by_id).id in chosen]
 
     def _within_cap(self, asks: Sequence[_Ask], view: View) -> list[_Ask]:
-        """Keep pivots up to the cap on branches, in an order seeded by identity; a pivot's branches stay together."""
+        """Keep as many pivots as the cap on branches allows, in a seeded random order; a pivot keeps all of its
+        branches or none."""
         if self.cap is None:
             return list(asks)
         room = self.cap - self._tally["branches"]
@@ -230,11 +235,11 @@ def root_of(rollout: Rollout, by_id: Mapping[str, Rollout]) -> Rollout:
 
 
 def by_accuracy(roots: Sequence[Rollout], seed: int) -> list[Rollout]:
-    """Select ``ceil(n e^-acc)`` of n roots: the whole smaller class (failures or successes), and a random draw from the
-    other.
+    """Select ``ceil(n e^-acc)`` of n roots: all roots of the smaller class (failures or successes), and a random draw
+    from the larger class.
 
-    ``acc`` is the share of successes, so fewer roots are selected for easier problems. The smaller class always fits:
-    ``acc <= e^-acc`` if ``acc`` is below one half, and ``1 - acc <= e^-acc`` otherwise.
+    ``acc`` is the share of successes, so fewer roots are selected for easier problems. The smaller class always fits
+    into this number: ``acc <= e^-acc`` if ``acc`` is below one half, and ``1 - acc <= e^-acc`` otherwise.
     """
     solved, failed = [r for r in roots if r.success], [r for r in roots if not r.success]
     few, many = (solved, failed) if len(solved) < len(failed) else (failed, solved)
@@ -244,7 +249,7 @@ def by_accuracy(roots: Sequence[Rollout], seed: int) -> list[Rollout]:
 
 
 def outcomes(groups: Sequence[Group]) -> list[PivotOutcome]:
-    """Return the outcome of every pivot with a branch that has a reward, in an order that does not depend on batch
+    """Return the outcome of every pivot that has a branch with a reward, in an order that does not depend on batch
     order."""
     found = []
     for group in sorted(groups, key=lambda g: g.id):

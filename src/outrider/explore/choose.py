@@ -22,9 +22,9 @@ class Choose(PlansAhead, Stage):
         \mathrm{probability} = \max\left(\mathrm{floor}, \min\left(1,
         \frac{\mathrm{value}}{\mathrm{enough} \cdot \mathrm{best}}\right)\right)
 
-    where p is the pass rate, F the gradient noise per rollout and c the tokens per rollout, all predicted by
+    where p is the pass rate, F the gradient noise per rollout and c the number of tokens per rollout, all predicted by
     :class:`~outrider.explore.pass_rate_model.PassRateModel`. ``best`` is the highest value over all difficulty levels,
-    where a level's value is that of a new problem.
+    where a level's value is the value of a new problem of this level.
 
     Why: if gradient noise dominates, an update step of fixed norm changes the objective by
     :math:`\sum_i w_i C_i / (\sum_i w_i^2 N_i / n_i)^{1/2}`. Problem i has weight :math:`w_i` and :math:`n_i` rollouts;
@@ -33,25 +33,27 @@ class Choose(PlansAhead, Stage):
     is :math:`C^2 / (N c)`. :math:`N = F p (1 - p)` if a score's norm does not depend on the reward.
     :math:`C = p (1 - p) \delta`, where :math:`\delta` is the distance, along the objective's gradient, between the mean
     scores of correct and incorrect responses. We assume that :math:`\delta` is equal for all problems.
-    ``benchmarks/studies/worth.py`` measured both: C grows with :math:`p (1 - p)` and does not depend on response
+    ``benchmarks/studies/worth.py`` measured C and N: C grows with :math:`p (1 - p)` and does not depend on response
     length. N deviates from the formula: it is about :math:`p^{0.7} (1 - p)^{0.5}` times the length to the power 0.8
     [0.3, 1.1]. Accepting only the best problems would improve the policy on those problems alone, so every problem
     whose value exceeds ``enough`` times the best value is accepted.
 
-    With ``k`` above 1 the value is multiplied by :math:`k (1 - p)^{k-1}`, the derivative of :math:`1 - (1 - p)^k`,
-    which is the weight of a problem in the pass@k objective (``passk``'s ``training`` also divides by a deviation). A
-    token on a nearly solved problem then has little value. This factor is our choice: it does not follow from the
-    argument above, in which weights cancel.
+    If ``k`` is above 1, the value includes the factor :math:`k (1 - p)^{k-1}`, the derivative of :math:`1 - (1 - p)^k`,
+    which is the weight of a problem in the pass@k objective (credit ``passk`` with ``variant: training`` also divides
+    by a standard deviation). A token on a nearly solved problem then has little value. This factor is our choice: it
+    does not follow from the argument above, in which weights cancel.
 
     The gradient is therefore biased towards problems with short responses and moderate pass rates. Problems that are
-    too hard wait until the policy improves on easier ones. Because of ``floor``, problems that are too hard are still
-    sampled sometimes, so that progress is noticed. The stage samples no rollouts, and can have any place in
-    ``explore``. It filters all problems: those that a step begins with and those that other stages take.
+    too hard are mostly refused until the policy improves on easier problems. Because of ``floor``, problems that are
+    too hard are still sampled sometimes, so that progress is noticed. The stage samples no rollouts, and can have any
+    position in ``explore``. The stage filters all problems, both those that a step begins with and those that other
+    stages take.
 
-    Evidence is every rollout from the plain prompt that the verifier could score, also in dropped groups. Degenerate
-    cases: all problems are accepted in the first step, also if all problems are new and have one level, and if every
-    level has value 0. A level has value 0 if all its tokens have probability 1. The random draw depends on the run's
-    seed, the step, the problem, and the number of times that the step was offered this problem.
+    The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
+    dropped groups. Degenerate cases: all problems are accepted in the first step, if all problems are new and have the
+    same level, and if every level has value 0. A level has value 0 if all its tokens have probability 1. The random
+    draw depends on the run's seed, the step, the problem, and the number of times that the step was offered this
+    problem.
 
     >>> Choose().floor
     0.02
@@ -95,14 +97,15 @@ class Choose(PlansAhead, Stage):
         return self._model.predict(problem).rate.mean
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        """Learn from a step; return the number of problems ``offered`` and ``refused``, and the model's metrics."""
+        """Learn from a step; return the number of problems ``offered`` and ``refused``, and the metrics of the
+        pass-rate model."""
         offers = {"offered": float(self._offers.total()), "refused": float(self._refused)}
         self._offers, self._refused = Counter(), 0
         self._model.learn(groups)
         return offers | self._model.numbers()
 
     def state_dict(self) -> dict[str, Any]:
-        """The seed and the state of the model."""
+        """The seed and the state of the pass-rate model."""
         return {"seed": self._seed, "model": self._model.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -23,20 +23,21 @@ class Commit(Stage):
 
     All other problems are dropped with a reason: ``commit: too easy``, ``commit: too hard``, ``commit: unscorable``
     (the verifier failed on the whole pilot) or ``commit: surplus`` (beyond ``target``, chosen by a seeded draw). A
-    group holds the pilot and the additional rollouts. While fewer than ``target`` problems are within ``[low, high]``,
-    new problems get a pilot, in at most ``attempts`` rounds. :func:`outrider.explore.refill.expected` gives the number
-    of new problems per round, which is at most the number that the step began with. After the last round the step
-    trains on the problems it has, and the metric ``missing`` counts the shortfall. Without a target, every problem
-    within ``[low, high]`` is accepted, and no new problems are taken.
+    problem's group holds both the pilot and the additional rollouts. While fewer than ``target`` problems are within
+    ``[low, high]``, new problems get a pilot, in at most ``attempts`` rounds. :func:`outrider.explore.refill.expected`
+    gives the number of new problems per round, which is at most the number that the step began with. After the last
+    round the step trains on the accepted problems, and the metric ``missing`` counts how many problems are missing from
+    ``target``. Without a target, every problem within ``[low, high]`` is accepted, and no new problems are taken.
 
     With ``evict``, a problem is skipped after a step in which all of its rollouts (at least two) succeeded. If an
     evicted problem comes up a third time in one step, the training set has too few other problems, so the problem is
-    taken again (metric ``recalled``). Problems that were too hard come up again like any other. The last 100,000
-    evicted problems are remembered.
+    taken again (metric ``recalled``). Problems that were too hard come up again like any other problem. The last
+    100,000 evicted problems are remembered.
 
     The pass rate counts only rollouts from the plain prompt that the verifier could score. Degenerate cases: for an
-    empty batch nothing is requested; groups that an earlier stage excluded do not count; if no problem is within
-    ``[low, high]``, all are dropped and the step has no update; if the task has no more problems, the rounds end early.
+    empty batch the stage requests nothing, and groups that an earlier stage excluded do not count. If no problem is
+    within ``[low, high]``, all problems are dropped and the step has no update. If the task has no more problems, the
+    rounds end early.
 
     Source: Kim et al. 2026, "Pilot-Commit", arXiv 2605.26606, following its released code (recipe/pc). Only summaries
     of the paper were available. Differences: the released code buffers pilots for up to four steps; buffered pilots are
@@ -45,7 +46,7 @@ class Commit(Stage):
     problems are evicted. As in the released code, the outcomes that select a problem are also trained on.
 
     Raises:
-        ValueError: ``low`` is above ``high``, or no possible pass rate of the pilot lies between them.
+        ValueError: ``low`` is above ``high``, or no possible pass rate of the pilot lies between the two.
         UserError: no problem has rollouts yet.
 
     >>> Commit(n=48, target=128).high

@@ -16,7 +16,8 @@ from outrider.record.disk import open_bytes
 
 
 class Exemplar(NamedTuple):
-    """A problem with a verified solution; ``seeded`` is whether the solution was sampled with in-context examples."""
+    """A problem with a verified solution; ``seeded`` states whether the solution was sampled with in-context
+    examples."""
 
     question: str
     solution: str
@@ -25,7 +26,7 @@ class Exemplar(NamedTuple):
 
 @dataclass
 class Corpus:
-    """At most ``most`` solved problems, each with its latest solution; the oldest entry comes first.
+    """A store of at most ``most`` solved problems, each with its latest solution; the oldest entry comes first.
 
     >>> corpus = Corpus(most=2)
     >>> [corpus.store(name, Exemplar(name, "1")) for name in "abac"]
@@ -66,7 +67,8 @@ class Corpus:
 
 
 def question_of(problem: Problem) -> str:
-    """Return ``metadata["question"]`` if the task gives it and the prompt contains it, else the whole prompt."""
+    """Return ``metadata["question"]`` if the task provides this text and the prompt contains it, otherwise the whole
+    prompt."""
     question = problem.metadata.get("question")
     return question if isinstance(question, str) and question and question in problem.prompt else problem.prompt
 
@@ -82,7 +84,8 @@ def without_thinking(text: str) -> str:
 
 
 def read_corpus(path: str) -> dict[str, Exemplar]:
-    """Read a JSON Lines file (also ``.gz``) with the string fields ``id``, ``problem`` and ``solution``.
+    """Read a JSON Lines file (or a compressed ``.gz`` file) with the string fields ``id``, ``problem`` and
+    ``solution``.
 
     Raises:
         ValueError: the file is missing or has no entry, a line lacks a field, or an id occurs twice.

@@ -18,29 +18,32 @@ Positive = Annotated[float, Field(gt=0)]
 
 
 class Cures(Allocation):
-    """Allocates ``n`` rollouts per problem on average, by each problem's pass rate in earlier steps (visits).
+    """Allocates ``n`` rollouts per problem on average, by each problem's pass rate in its visits (earlier steps that
+    sampled it).
 
     The pass rate ``p`` of a problem has the posterior ``Beta(prior[0] + successes, prior[1] + failures)`` over all its
-    visits. Each visit discounts earlier evidence by ``memory``, since the policy changes. A problem's weight is the
-    expected standard deviation of one verdict,
+    visits. At each visit, the counts of earlier visits are multiplied by ``memory``, since the policy changes. A
+    problem's weight is the expected standard deviation of one verdict,
 
         w = E[sqrt(p (1 - p))] = B(a + 1/2, b + 1/2) / B(a, b),    B: Euler's beta function.
 
     The step's budget, ``n`` times the number of problems, is allocated in proportion to ``w``, with ``min_n`` to
-    ``max_n`` rollouts per problem (:func:`share_out`). The total is exact. A new problem has the weight of the prior,
-    so the first epoch is uniform if all problems are new. The stage comes first in ``explore`` and replaces the stage
-    ``uniform``.
+    ``max_n`` rollouts per problem (:func:`share_out`). The rollouts sum to the budget exactly. A new problem has the
+    weight of the prior, so a step with only new problems is allocated uniformly. The stage comes first in ``explore``
+    and replaces the stage ``uniform``.
 
-    Evidence is every rollout from the plain prompt that the verifier could score, also in dropped groups. Branches and
-    rollouts with in-context examples do not estimate the pass rate. Degenerate cases: for an empty batch nothing is
-    requested; problems that already have rollouts get no more; all-solved and all-failed problems keep a positive
-    weight, and ``min_n`` keeps sampling them. The last 100,000 problems are remembered; an older problem counts as new.
+    The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
+    dropped groups. Branches and rollouts with in-context examples do not estimate the pass rate. Degenerate cases: for
+    an empty batch the stage requests nothing, and problems that already have rollouts get no further rollouts.
+    All-solved and all-failed problems keep a positive weight, and ``min_n`` keeps sampling these problems. The last
+    100,000 problems are remembered; a forgotten problem counts as new.
 
     Source: CurES (Zeng et al., arXiv 2510.01037), as described in XRPO (arXiv 2510.06672, section 2.2 and appendix G):
-    difficulty by Bayesian posterior updates, allocation by difficulty. Our choices: the closed-form expectation over
-    the posterior (a plug-in estimate would give no rollouts to a problem that was solved twice), minimum and maximum,
-    and the discount. The posterior starts from the prior and is updated during training; the paper estimates it before
-    training. The paper also changes how often each problem is sampled; in Outrider the stage ``skip`` does this.
+    difficulty by Bayesian posterior updates, allocation by difficulty. Our choices are the closed-form expectation over
+    the posterior (a plug-in estimate would give no rollouts to a problem that was solved twice), the minimum and
+    maximum per problem, and the discount. The posterior starts from the prior and is updated during training; the paper
+    estimates it before training. The paper also changes how often each problem is sampled; in Outrider the stage
+    ``skip`` does this.
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` does not hold, so the budget could not be spent.

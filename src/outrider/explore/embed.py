@@ -19,7 +19,8 @@ _WORDS = r"\w+|[^\w\s]"  # single digits and signs count as words: "3+4" has no 
 
 
 class Embedder(Options):
-    """Base class of text similarities. Fields are the options; private attributes are caches, not state."""
+    """Base class of text similarities. Fields are the options; private attributes are caches, which are not saved as
+    state."""
 
     def prepare(self) -> None:
         """Load models and packages, so that a missing model or package is reported before sampling starts.
@@ -38,7 +39,7 @@ class Embedder(Options):
 
 
 class Tfidf(Embedder):
-    """Cosine of TF-IDF vectors with inverse document frequency ``1 + log((1 + N) / (1 + N_term))``.
+    """Cosine similarity of TF-IDF vectors with inverse document frequency ``1 + log((1 + N) / (1 + N_term))``.
 
     Document frequencies are counted over ``texts``; a query's n-grams that no text contains do not affect the ranking.
     N-grams are hashed instead of looked up in a vocabulary, so a text's counts are computed once. Only the weights are
@@ -104,7 +105,7 @@ class Tfidf(Embedder):
 
 
 class Transformer(Embedder):
-    """Cosine of the embeddings of a ``sentence-transformers`` model.
+    """Cosine similarity of the embeddings of a ``sentence-transformers`` model.
 
     If the model is another Hugging Face encoder, the package adds mean pooling over tokens. Texts are embedded one at a
     time, since the last bits of an embedding depend on the other texts in its batch. Embeddings are cached while their

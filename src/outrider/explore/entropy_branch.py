@@ -24,7 +24,8 @@ from outrider.record.turns import sampled
 
 
 class EntropyBranch(Stage):
-    r"""Branches paths at segment boundaries, with a probability that rises with the entropy after the boundary (ARPO).
+    r"""Branches paths (responses with any inherited prefix) at segment boundaries, with a probability that rises with
+    the entropy after the boundary (ARPO).
 
     .. math:: P_t = \mathrm{clip}(\alpha + \beta \, \Delta H_t, 0, 1), \qquad \Delta H_t = H_t - H_0
 
@@ -36,27 +37,29 @@ class EntropyBranch(Stage):
     Boundaries are processed in order, until a problem has ``total`` rollouts: the first boundary of every path, then
     the second boundary of every path, including branches. When no path reaches the next boundary, the remaining
     rollouts start from the prompt. So every problem ends with exactly ``total`` rollouts (M in the paper), including
-    those of earlier stages. A problem with more rollouts keeps them; a problem that an earlier stage excluded gets no
-    new rollouts. If too few rollouts remain for all paths that branch at a boundary, a seeded random order decides
-    which paths branch. For single-turn tasks, ``segment: {delimiter: …}`` gives boundaries between reasoning steps.
+    rollouts of earlier stages. There are two exceptions: a problem that already has more rollouts keeps all of them,
+    and a problem that an earlier stage excluded gets no new rollouts. If too few rollouts remain for all paths that
+    branch at a boundary, a seeded random order decides which paths branch. For single-turn tasks, ``segment:
+    {delimiter: …}`` gives boundaries between reasoning steps.
 
     Source: ARPO (arXiv 2507.19849) section 3.1. The released scripts have N = 8 initial rollouts of M = 16 in total,
     one more path per branching, k = 20, alpha 0.5 and beta 0.2. Deviations:
 
     - Scale: the paper normalises ΔH by the vocabulary size. The released code sums the entropy of 20 tokens over the 10
-      most likely ids and divides by ln V. Here the entropy is a mean in nats over the whole distribution, with the
-      equivalent beta: ``0.2 * 20 / ln(152 000) = 0.335``.
+      most likely ids and divides by ln V. Here the entropy is a mean in nats over the whole distribution, and beta has
+      the equivalent value ``0.2 * 20 / ln(152 000) = 0.335``.
     - Start: the released code measures H_0 of a branch at the branch point, and stores H_0 by row number from batch to
       batch.
     - Place: the released code measures entropy in the turn before the tool's response and branches after the response;
-      here both happen after the response, as in the paper.
+      here entropy is measured and paths branch after the tool's response, as in the paper.
     - Randomness: the paper compares P with a threshold; the released code, and the default here, compare P with a
       uniform random number.
     - Filling up: the released code adds one new rollout per turn; here all missing rollouts are added at once.
 
     Degenerate cases: an empty group gets ``total`` new rollouts; an empty response has no boundary.
 
-    Metrics: ``pivots``; ``branches``; ``from_prompt``, new rollouts from the prompt; ``rise``, mean ΔH at the pivots.
+    Metrics: the numbers of ``pivots`` and ``branches``, of new rollouts from the prompt (``from_prompt``), and the mean
+    ΔH at the pivots (``rise``).
 
     Raises:
         UserError: the sampler records no entropies.

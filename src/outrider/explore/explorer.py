@@ -38,7 +38,7 @@ class Explored(NamedTuple):
 
 
 class Explorer:
-    """Plans a step's rollouts and has them sampled and verified, round by round.
+    """Plans a step's rollouts in rounds; the rollouts of a round are sampled and verified before the next round.
 
     Every process of a run calls ``explore``. One process plans and broadcasts the plans, so only that process holds
     the state of the stages. All processes get the same result.
@@ -48,7 +48,7 @@ class Explorer:
         stream: source of the problems.
         engine: the policy and its tokenizer, for the stages.
         seed: the run's master seed.
-        share: runs a function on the planning process and broadcasts the result.
+        share: runs a function on the planning process and broadcasts the result to all processes.
         prompt_limit: maximum prompt tokens with which the longest response still fits into the model's context.
     """
 
@@ -148,7 +148,7 @@ class Explorer:
         """Restore the state.
 
         Raises:
-            UserError: the stages differ from the saved ones.
+            UserError: the stages differ from the saved stages.
         """
         names = [_name(stage, i) for i, stage in enumerate(self.stages)]
         saved = [entry["stage"] for entry in state["stages"]]
@@ -180,7 +180,8 @@ class Explorer:
     def _complete(
         self, requests: Sequence[SampleRequest], groups: Mapping[str, Group], step: int, stage: str
     ) -> list[SampleRequest]:
-        """Number the rollouts within their groups and fill in defaults. Requests for zero rollouts are removed."""
+        """Number the requested rollouts within their groups and fill in the requests' defaults. Requests for zero
+        rollouts are removed."""
         members = {key: group.size for key, group in groups.items()}
         completed = []
         for request in requests:
@@ -224,7 +225,7 @@ def _dropped(stage: Stage, groups: Sequence[Group]) -> dict[str, str]:
 
 
 def _without(group: Group, dropped: Mapping[str, str]) -> Group:
-    """Return the group after excluding it, or some of its rollouts, from training."""
+    """Return the group after the whole group, or some of its rollouts, are excluded from training."""
     if group.id in dropped:
         return group.excluded(dropped[group.id])
     if not any(rollout.id in dropped for rollout in group.rollouts):

@@ -15,13 +15,13 @@ class Greedy(Stage):
     """Adds a greedy rollout to each problem that has rollouts, as the baseline for the credit component ``greedy``.
 
     The rollout starts at the plain prompt and always takes the most likely token (temperature 0). The rollout is not a
-    sample of the policy, so its context excludes it from training (``unused``: excluded context); its tokens count as
+    sample of the policy, so its context excludes it from training (``unused`` in the records), but its tokens count as
     generated. The rollout's stage in the records is ``<place>-greedy``. Other stages do not count the rollout as
     evidence of a pass rate and do not branch it. Other baselines and the step's metrics count the rollout like any
-    rollout of the group. A sampling request with its own options must give all options, so ``max_tokens`` is repeated
-    here.
+    rollout of the group. A request that overrides sampling options must set all of them, so this stage needs its own
+    ``max_tokens``.
 
-    Degenerate cases: nothing is requested for an empty batch, or for groups that have no rollouts or were
+    Degenerate cases: the stage requests nothing for an empty batch, or for groups that have no rollouts or were
     excluded by an earlier stage.
 
     Source: ReMax, Li et al. 2023, arXiv 2310.10505, algorithm 1.

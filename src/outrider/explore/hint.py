@@ -1,4 +1,5 @@
-"""Hints (QuestA): the prompt reveals the beginning of the problem's given solution, less of it later in training."""
+"""Hints (QuestA): the prompt reveals the beginning of the problem's given solution, and a shorter part later in
+training."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ class Hint(Stage):
 
     Degenerate cases: a problem without a solution, a hint of fewer than ten characters, or a prompt that leaves no room
     for the longest response gets the plain prompt; ``unhinted`` counts these rollouts. A problem that already has
-    rollouts gets no more.
+    rollouts gets no further rollouts.
 
     Source: Li et al. 2025, QuestA, arXiv 2507.13266, and its released code (add_prefix.py): half of the solution, then
     a quarter. Differences: the released code trains on rarely solved problems, chosen before training, and omits

@@ -24,8 +24,8 @@ _NEEDS: dict[str, Needs] = {"entropy": frozenset({"entropies"}), "branching": fr
 
 
 class Keep(Stage):
-    r"""Keeps at most ``most`` responses per step, and drops others as ``incorrect``, ``unscorable`` or ``beyond the
-    most``.
+    r"""Keeps at most ``most`` responses per step, and drops all others with a reason: ``incorrect``, ``unscorable`` or
+    ``beyond the most``.
 
     Successes that no earlier stage excluded are ranked, highest first, by the mean over their tokens of
 
@@ -43,8 +43,8 @@ class Keep(Stage):
     The stage samples no rollouts. Degenerate cases: without a success nothing is kept.
 
     Source: rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1. Our choices: the report's 5 % are a
-    share of the training data (the report could also mean 5 % of the failures); successes and failures are both ranked;
-    the nucleus includes the token that reaches ``mass``.
+    share of the training data (the report could also mean 5 % of the failures). Successes and failures are both ranked.
+    For ``branching``, the token with which the total reaches ``mass`` is counted too.
     """
 
     most: int | None = Field(
@@ -81,7 +81,8 @@ class Keep(Stage):
         return before
 
     def plan(self, view: View) -> list[SampleRequest]:
-        """Select the responses, since only ``plan`` has access to the policy; ``drop`` returns the selection."""
+        """Select the responses here, because only ``plan`` has access to the policy; ``drop`` later applies the
+        selection."""
         left = [r for group in view.groups for r in group.rollouts if trainable(r)]
         verified = [r for r in scorable(left) if r.success or self.noise]
         values = dict(zip((r.id for r in verified), self._values(verified, view), strict=True))

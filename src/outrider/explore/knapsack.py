@@ -41,10 +41,10 @@ def enough(p: float, chance: float, most: int) -> int:
 class Knapsack(Allocation):
     """Allocates ``n`` rollouts per problem on average, to maximise the sum of :func:`value`.
 
-    A problem's pass rate ``p`` is estimated from the last step that sampled the problem (its last visit), or from its
-    last ``window`` rollouts if this visit had fewer. The pass rate counts as known after ``known`` rollouts. Problems
-    with an unknown pass rate get ``n`` rollouts, and all other problems start with ``min_n``. The remaining budget is
-    spent exactly, with at most ``max_n`` rollouts per problem:
+    A problem's pass rate ``p`` is estimated from the last step that sampled the problem. If this step sampled fewer
+    than ``window`` rollouts of the problem, the estimate uses the problem's last ``window`` rollouts. The pass rate
+    counts as known after ``known`` rollouts. Problems with an unknown pass rate get ``n`` rollouts, and all other
+    problems start with ``min_n``. The remaining budget is spent exactly, with at most ``max_n`` rollouts per problem:
 
     1. problems with ``0 < p < 1`` get rollouts by value, up to the sum of :func:`enough` over these problems;
     2. the rest goes evenly to known unsolved problems (``p = 0``), or to solved problems if no problem is unsolved;
@@ -54,9 +54,10 @@ class Knapsack(Allocation):
     Values are concave in ``n``, so this greedy allocation by largest gain is the optimum of the knapsack that the paper
     solves by dynamic programming. The stage comes first in ``explore`` and replaces the stage ``uniform``.
 
-    Evidence is every rollout from the plain prompt that the verifier could score, also in dropped groups. Degenerate
-    cases: for an empty batch nothing is requested; problems that already have rollouts get no more; the first epoch is
-    uniform; if no problem is mixed, everything goes to unsolved problems. The last 100,000 problems are remembered.
+    The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
+    dropped groups. Degenerate cases: for an empty batch the stage requests nothing, and problems that already have
+    rollouts get no further rollouts. The allocation is uniform in the first epoch. If no problem is mixed, the rest of
+    the budget goes to unsolved problems. The last 100,000 problems are remembered.
 
     Source: Li et al. 2025, "Knapsack RL", arXiv 2509.25849, following its released code (exploration_utils.py and
     rl_dataset.py). Only summaries of the paper were available. Differences: in the released code, a mixed problem that

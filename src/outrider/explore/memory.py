@@ -11,7 +11,7 @@ MOST_PROBLEMS = 100_000
 
 
 def remember(memory: dict[str, T], problem_id: str, value: T, most: int = MOST_PROBLEMS) -> None:
-    """Store ``value`` as the latest entry; beyond ``most`` entries the oldest is removed.
+    """Store ``value`` as the latest entry; beyond ``most`` entries the oldest entry is removed.
 
     >>> memory = {"a": 1, "b": 2}
     >>> remember(memory, "a", 3, most=2)

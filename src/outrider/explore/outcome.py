@@ -1,4 +1,4 @@
-"""The outcome of a group: which rollouts count, and whether they agree."""
+"""The outcome of a group: which rollouts count, and whether they all succeed or all fail."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ GroupOutcome = Literal["mixed", "solved", "unsolved", "unscorable"]
 
 
 def scorable(rollouts: Iterable[Rollout]) -> list[Rollout]:
-    """Return the rollouts that count in a baseline: those with a finite reward and at least one trainable token.
+    """Return the rollouts that count in a baseline, which have a finite reward and at least one trainable token.
 
-    The function tests only whether there is a reward, never its value, so it agrees with the ``valid_G`` of credit.
+    The function tests only whether there is a reward, never its value, so its result agrees with ``valid_G`` in the
+    credit code.
     """
     return [r for r in rollouts if r.reward is not None and math.isfinite(r.reward) and r.trainable_tokens]
 

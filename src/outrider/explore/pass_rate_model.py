@@ -19,7 +19,7 @@ from outrider.record import Group, Problem, Rollout
 MEMORIES = (0.5, 0.7, 0.85, 0.93, 0.97, 1.0)
 """Candidate discounts of past evidence per step; the one that predicts best is used."""
 SCORE_DISCOUNT = 0.95
-"""Discount per step of the log-likelihoods that compare the memories."""
+"""Discount per step of the log-likelihoods by which the discounts in ``MEMORIES`` are compared."""
 MIN_WITHIN_VARIANCE, MAX_WITHIN_VARIANCE = 0.02, 0.98
 """Bounds on the within-problem share of the verdict variance of a level; the rest is variance between problems."""
 MIN_WEIGHT = 1e-9
@@ -29,7 +29,8 @@ CLASSES = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
 
 
 Own = tuple[int, tuple[tuple[float, float], ...]]
-"""History of a problem: the step of its last visit, and discounted successes and failures for each memory."""
+"""History of a problem: the step of its last visit, and discounted successes and failures for each discount in
+``MEMORIES``."""
 
 
 class Prediction(NamedTuple):
@@ -136,7 +137,7 @@ class Visit(NamedTuple):
 
     @property
     def level(self) -> Visits:
-        """The sums over this visit alone."""
+        """The sums of :class:`Visits` for this visit alone."""
         n = self.successes + self.failures
         spread = self.successes * self.failures / (n * (n - 1)) if n > 1 else 0.0
         return Visits(1.0, self.successes / n, float(n > 1), spread, float(n), float(self.tokens), self.noise)
@@ -165,7 +166,7 @@ class PassRateModel:
 
     All rollouts from the plain prompt have equal weight. If a later stage samples problems with few successes more
     often (``rebalance``, ``prioritise``), predicted pass rates of levels are slightly too high. A task should have few
-    levels, since the model stores the histories of at most 100,000 problems, but the sums of every level.
+    levels, since the model stores the histories of at most 100,000 problems, but statistics for every level.
 
     Attributes:
         memory: the discount per step that is in use.
@@ -246,7 +247,7 @@ class PassRateModel:
             remember(self._own, key, (self._steps, tuple(joined)))
 
     def _score(self, visits: Sequence[Visit]) -> None:
-        """Add the step's log-likelihood under each of the :data:`MEMORIES`."""
+        """Update the scores with the step's log-likelihood under each of the :data:`MEMORIES`."""
         likelihoods = [
             fsum(self._rate(v.problem, i).log_chance(v.successes, v.failures) for v in visits)
             for i in range(len(MEMORIES))
@@ -272,8 +273,8 @@ class PassRateModel:
     def numbers(self) -> dict[str, float]:
         """Return a step's metrics.
 
-        ``surprise``; calibration by class; ``memory``; the recalibration's ``slope``, ``shift`` and ``taken``, the
-        share of its last Newton step that was taken.
+        The metrics are ``surprise``, the calibration by class, ``memory``, and the recalibration's ``slope``, ``shift``
+        and ``taken`` (the share of its last Newton step that was taken).
         """
         by_class = {
             f"calibration_{i}_{name}": value
@@ -285,7 +286,8 @@ class PassRateModel:
         return {"surprise": self.surprise} | now | by_class
 
     def state_dict(self) -> dict[str, Any]:
-        """Steps, scores, recalibration, sums per level and memory, and histories of problems, the oldest first."""
+        """The number of steps, the scores, the recalibration, the sums per level and discount, and the problems'
+        histories, oldest first."""
         levels = {level: [list(each) for each in sums] for level, sums in sorted(self._levels.items())}
         own = [[key, seen, [list(past) for past in history]] for key, (seen, history) in self._own.items()]
         recalibration = self.recalibration.state_dict()

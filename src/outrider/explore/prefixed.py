@@ -23,8 +23,8 @@ MOST_SUCCESSES = 2_000  # about six checkpoint bytes per token: 50 MB for respon
 
 
 class _Success(NamedTuple):
-    """The last success of a rarely solved problem, or its given solution, and the fraction of its tokens in a
-    prefix."""
+    """The last success of a rarely solved problem, or its given solution, and the fraction of its tokens that a prefix
+    keeps."""
 
     rollout: str
     ids: tuple[int, ...]
@@ -44,10 +44,10 @@ class Prefixed(Stage):
     stored success use the task's own solution (``metadata["solution"]``) until they have a success.
 
     A prefix defines a different problem, so only rollouts from the same prefix should be compared with each other, as
-    by the credit component ``siblings_mean``. The rollouts do not start from the plain prompt, so they do not estimate
-    the problem's pass rate.
+    the credit component ``siblings_mean`` does. The rollouts do not start from the plain prompt, so they do not
+    estimate the problem's pass rate.
 
-    Degenerate cases: nothing is requested for a problem without a stored success, for a success of fewer than two
+    Degenerate cases: the stage requests nothing for a problem without a stored success, for a success of fewer than two
     tokens, or for a group that an earlier stage excluded. A prefix keeps at least one token of the success and leaves
     at least one token to sample. Rollouts that the verifier could not score are not failures, and a problem with only
     such rollouts does not count as unsolved. Two equal prefixes form one set of siblings of twice the size. Successes
@@ -177,7 +177,7 @@ class Prefixed(Stage):
         return min(max(success.share - self.move * ((over > 0) - (over < 0)), self.low), self.high)
 
     def state_dict(self) -> dict[str, Any]:
-        """Rollout id, tokens and share of each problem's success, oldest first."""
+        """The rollout id, the tokens and the kept fraction of each problem's success, oldest first."""
         return {"kept": [[key, kept.rollout, list(kept.ids), kept.share] for key, kept in self._kept.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Prioritised allocation (XRPO): more rollouts where they reduce the uncertainty of the pass rate most."""
+"""Prioritised allocation (XRPO): more rollouts for problems where they reduce the uncertainty of the pass rate most."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def exploration_bonus(n_P: Counts, pulls: int, weight: float) -> Floats:
 
 
 class Prioritise(Stage):
-    """Divides what remains of ``total`` rollouts per step among the problems, in proportion to their priorities.
+    """Divides the rest of a step's ``total`` rollouts among the problems, in proportion to their priorities.
 
     ``Π_q = Δ_q(n_q) + λ sqrt(log(1 + T) / n_q)`` (Eq. 3): :func:`reduction` plus :func:`exploration_bonus`. The
     remaining budget is split evenly over ``rounds``; a remainder goes to earlier rounds.
@@ -69,23 +69,23 @@ class Prioritise(Stage):
     random order, drawn for the round, breaks further ties. Priorities are re-estimated in each round, from all rollouts
     of a problem that start at its prompt and that the verifier could score (branches do not estimate the pass rate from
     the prompt). With ``seed``, problems without a success so far get in-context examples
-    (:class:`outrider.explore.seed.Seed`); after a success they get plain prompts from the next round on. ``total``
-    counts every rollout of the step, including those of earlier stages, and is spent exactly.
+    (:class:`outrider.explore.seed.Seed`); after its first success a problem gets plain prompts from the next round on.
+    ``total`` counts every rollout of the step, including rollouts of earlier stages, and is spent exactly.
 
     Degenerate cases: if all outcomes of a problem are equal, Δ is 0 and only the bonus counts, so solved and unsolved
     problems rank equally; ``skip_solved`` excludes solved problems. If all priorities are 0, all problems get equal
     shares. Groups that an earlier stage dropped get nothing; if no problem is left, the budget stays unspent (metric
     ``unspent``). Problems of which the verifier could score no rollout get nothing (metric ``unscorable``); if this
     holds for all problems, all get equal shares. Earlier stages whose number of rollouts depends on outcomes may use up
-    the budget or exceed it (metric ``overdrawn``). For an empty batch nothing is requested. There is no minimum: a
+    or exceed the budget (metric ``overdrawn``). For an empty batch the stage requests nothing. There is no minimum: a
     problem may get no rollout (Appendix J of the paper reports 0 to 7 per problem).
 
-    Our choices where the paper is ambiguous: its alpha = 0.95 is read as a confidence *level*; taken literally, the
-    quantile would be 0.525, and the bonus would dominate Δ. λ, which the paper does not give, is 0.1. T is the round's
-    own budget, or with ``cumulative`` the step's total rollouts after the round. The paper allocates "the next rollout"
-    in one place and "in proportion" in another; we allocate in proportion. The metric ``effective_problems`` is ``(Σ
-    n)^2 / Σ n^2``; ``weight_max`` is the largest group size divided by the mean group size. If every rollout or token
-    has the same weight in the loss, a problem's weight is its share of rollouts, which depends on outcomes.
+    Our choices where the paper is ambiguous: the paper's alpha = 0.95 is read as a confidence *level*; taken literally,
+    the quantile would be 0.525, and the bonus would dominate Δ. λ, which the paper does not give, is 0.1. T is the
+    round's own budget, or with ``cumulative`` the step's total rollouts after the round. The paper allocates "the next
+    rollout" in one place and "in proportion" in another; we allocate in proportion. The metric ``effective_problems``
+    is ``(Σ n)^2 / Σ n^2``; ``weight_max`` is the largest group size divided by the mean group size. If every rollout or
+    token has the same weight in the loss, a problem's weight is its share of rollouts, which depends on outcomes.
 
     Source: XRPO (arXiv 2510.06672), section 3.2, Algorithm 1.
 
@@ -204,10 +204,10 @@ class Prioritise(Stage):
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         """Return a step's metrics.
 
-        Metrics of the rollouts that this stage added: their total, their numbers for problems unsolved and solved at
-        that time, the maximum per problem, and the share of problems without any. Further metrics: problems without a
-        verifiable rollout, unspent budget, rollouts of earlier stages beyond the budget, the problems' weights, and the
-        metrics of seeding.
+        Four metrics describe the rollouts that this stage added: their total, their numbers for problems unsolved and
+        solved at that time, the maximum per problem, and the share of problems without added rollouts. The other
+        metrics are problems without a verifiable rollout, unspent budget, rollouts of earlier stages beyond the budget,
+        the problems' weights, and the metrics of seeding.
         """
         names = ("extra_unsolved", "extra_solved", "unscorable", "unspent", "overdrawn")
         counts = {"extra": self._extra.total()} | {name: self._counts[name] for name in names}

@@ -20,8 +20,8 @@ Schedule = Literal["et", "hw"]
 
 
 class Rebalance(Stage):
-    r"""Samples more rollouts of hard problems, to raise their summed absolute advantages to those of pass rate one
-    half.
+    r"""Samples more rollouts of hard problems, to raise the sum of their absolute advantages to that of problems with
+    pass rate one half.
 
     The absolute advantages of ``N`` rollouts with accuracy ``a`` sum to ``N S(a)``. ``S(a)`` is ``2 a (1 - a)``, or
     ``2 sqrt(a (1 - a))`` if advantages are divided by the group's standard deviation (``std``). A problem with
@@ -32,7 +32,7 @@ class Rebalance(Stage):
 
     ``N`` and ``a`` count only rollouts from the plain prompt that the verifier could score and no stage has excluded;
     branches and rollouts with in-context examples do not estimate the pass rate. The cap also counts rollouts that the
-    verifier could not score, since they cost the same. All counts are exact (integer arithmetic).
+    verifier could not score, since these rollouts cost the same. All counts are exact (integer arithmetic).
 
     Over training, the cap can change linearly from ``n_max`` to ``n_max_end``, rounded to the nearest integer:
 
@@ -43,13 +43,13 @@ class Rebalance(Stage):
     budget spent.
 
     Degenerate cases: accuracy 0 counts as ``1/(2N)`` (as in the released code), so a problem with a single failed
-    rollout has accuracy 1/2 and gets no more rollouts. Problems with ``a >= 1/2`` and groups without rollouts get no
+    rollout has accuracy 1/2 and gets no further rollouts. Problems with ``a >= 1/2`` and groups without rollouts get no
     more, and groups may differ in size. If no problem needs more, the stage requests nothing. A problem's earlier and
     additional rollouts form one group. Use a loss without per-group normalisation, which would cancel the re-weighting.
 
     Differences: Eq. 7 prints ``2 (1 - x)``, but Eq. 8 and the released code have ``2 x = 2 (1 - a)``; because of
-    float32 accuracies, the code's result can be too large by one. ``n_max`` is 32 in the paper, and 64 for ``hw`` in
-    the released scripts.
+    float32 accuracies, the released code can sample one rollout too many. ``n_max`` is 32 in the paper, and 64 for
+    ``hw`` in the released scripts.
 
     Raises:
         UserError: every group is larger than the smaller of ``n_max`` and ``n_max_end``.

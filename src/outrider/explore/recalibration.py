@@ -17,7 +17,8 @@ DISCOUNT = 0.95
 RIDGE = 20.0
 """Ridge penalty towards the identity map; as strong as 80 rollouts at a pass rate of one half."""
 MAX_MOVE = 1.0
-"""Maximum change of a predicted logit per step; a larger Newton step would leave the range where it is accurate."""
+"""Maximum change of a predicted logit per step; a larger Newton step would leave the range where the Newton step is
+accurate."""
 
 _IDENTITY = np.array([1.0, 0.0])
 
@@ -30,12 +31,13 @@ class Recalibration:
     means. Evidence is discounted by ``DISCOUNT`` per step, and a ridge penalty ``RIDGE`` pulls towards slope 1 and
     shift 0. Each training step makes one Newton step, shortened if it would move a prediction by more than
     ``MAX_MOVE``. Near-certain predictions of failure carry almost no information; when successes appear, a full step
-    would overshoot and reverse the order of predictions. The n rollouts of a problem share its pass rate, so they count
-    as :math:`n / (1 + (n - 1) / (a + b + 1))` independent rollouts. The concentration a + b of the predicted beta
-    distribution does not change. The distance of the map from the identity is multiplied by :math:`\max(0, 1 - 2 /
-    \chi^2)`, where :math:`\chi^2` is the information-weighted squared distance, so that noise alone hardly moves
-    predictions. Degenerate cases: without evidence predictions do not change. If outcomes contradict the predictions
-    for many steps, the slope may approach 0; predictions then hardly differ between problems until the slope recovers.
+    would overshoot and reverse the order of predictions. The n rollouts of a problem share its pass rate, so these
+    rollouts count as :math:`n / (1 + (n - 1) / (a + b + 1))` independent rollouts. The concentration a + b of the
+    predicted beta distribution does not change. The distance of the map from the identity is multiplied by
+    :math:`\max(0, 1 - 2 / \chi^2)`, where :math:`\chi^2` is the information-weighted squared distance, so that noise
+    alone hardly moves predictions. Degenerate cases: without evidence predictions do not change. If outcomes contradict
+    the predictions for many steps, the slope may approach 0; predictions then hardly differ between problems until the
+    slope recovers.
 
     On three runs, recalibration raised the log-likelihood by 0.003 to 0.009 nats per rollout. Classes of predicted pass
     rates that were off by seven to ten standard deviations came within four standard deviations (docs/log.md,

@@ -23,8 +23,8 @@ class Recoverability:
     its defaults (lbfgs, L2 with C = 1) to all stored outcomes. With at most 10 outcomes, or if all are equal, R = 1.
 
     Source: DEEP-GRPO (arXiv 2602.14169) Eq. 3 and appendix C.3. The paper fits "periodically" and describes no cold
-    start; the released code fits at every selection, separately in each process. Our choice: one fit per step, shared
-    by all processes.
+    start; the released code fits at every selection, separately in each process. Our choice: the model is fitted once
+    per step, and all processes share this fit.
 
     >>> r = Recoverability(memory=100)
     >>> r.learn([0.1] * 6 + [0.9] * 6, [True] * 6 + [False] * 6)
@@ -39,13 +39,13 @@ class Recoverability:
     b: float | None = None
 
     def log_probability(self, ratios: Floats) -> Floats:
-        """log R at relative depths, float64; 0 before the first fit."""
+        """The log-probability of recovery, log R, at relative depths, as float64; 0 before the first fit."""
         if self.w is None or self.b is None:
             return np.zeros(len(ratios))
         return -np.logaddexp(0.0, -(self.w * ratios + self.b))
 
     def learn(self, ratios: Sequence[float], recovered: Sequence[bool]) -> None:
-        """Add outcomes, remove the oldest outcomes, and refit."""
+        """Add outcomes, remove the oldest outcomes beyond ``memory``, and refit."""
         self.ratios = [*self.ratios, *ratios][-self.memory :]
         self.recovered = [*self.recovered, *recovered][-self.memory :]
         self.w = self.b = None

@@ -26,19 +26,20 @@ class Refill(Stage):
 
     new problems. ``share`` follows the rule of succession and is never 0; the second term limits the round's number of
     problems if ``share`` is small. After ``attempts`` rounds the step trains on the mixed groups it has, and the metric
-    ``missing`` counts the shortfall.
+    ``missing`` counts how many mixed groups are missing.
 
     Reasons for dropping: ``refill: solved``, ``refill: unsolved``, ``refill: truncated`` (unsolved, and every rollout
-    was truncated), ``refill: unscorable`` (the verifier failed on every rollout), ``refill: surplus`` (mixed, beyond
-    the target, chosen by a seeded draw that does not depend on the order of groups). Dropped groups stay in the
-    records.
+    was truncated), ``refill: unscorable`` (the verifier failed on every rollout), and ``refill: surplus`` (mixed, but
+    beyond the target). A seeded draw, which does not depend on the order of groups, chooses the surplus. Dropped groups
+    stay in the records.
 
-    Degenerate cases: verifier errors count as absent, so one success among errors is ``solved``; groups of one are
-    never mixed; groups that an earlier stage excluded do not count; for an empty batch nothing is requested; if no
-    group is mixed, all are dropped and the step has no update; if the task has no more problems, the rounds end early.
+    Degenerate cases: rollouts with verifier errors do not count, so a group of one success and errors is ``solved``.
+    Groups of one rollout are never mixed, and groups that an earlier stage excluded do not count. For an empty batch
+    the stage requests nothing. If no group is mixed, all groups are dropped and the step has no update. If the task has
+    no more problems, the rounds end early.
 
-    Differences: the released scripts stop the run after the last round, and sample three times the batch in each round
-    without an estimate.
+    Differences: the released scripts stop the run if mixed groups are missing after the last round. They sample three
+    times the batch size in each round, without an estimate of the share.
 
     Raises:
         UserError: no group has rollouts yet.
@@ -131,7 +132,8 @@ class Refill(Stage):
 
 
 def expected(missing: int, found: int, sampled: int) -> int:
-    """Return how many new problems should yield ``missing`` hits, if ``found`` of ``sampled`` problems were hits.
+    """Return how many new problems should yield ``missing`` hits (problems that pass a filter), if ``found`` of
+    ``sampled`` problems were hits.
 
     The hit rate is estimated by the rule of succession, so it is never 0.
 

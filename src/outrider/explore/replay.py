@@ -40,11 +40,11 @@ class Replay(Stage):
     token whose probability rose by more than a fifth has no gradient. A token whose probability fell is weighted by its
     ratio, so the tokens that were unlearned most are restored least. The corrections ``truncate`` and ``mask``
     (``objective.correction``) weight the replay by the ratio of policies instead. The correction ``recompute``, and the
-    surrogate ``likelihood``, treat the replay as if it were sampled now.
+    surrogate ``likelihood``, treat the replay as if the current policy had sampled it.
 
     A replayed rollout is not a sample of the current policy: no pass rate, cost, stage or report counts it. In the
     records its context is ``replayed``, together with its original id. The replay is trained on, so the learner's
-    metrics (``learn/…``, and those of a correction) include it. The stage must come last.
+    metrics (``learn/…``, and the metrics of a correction) include the replay. The stage must come last.
 
     Degenerate cases: nothing is replayed without a stored success, in a group of which the verifier could score no
     rollout from the plain prompt, or in a group that an earlier stage excluded. The stage therefore has no effect after
@@ -55,8 +55,8 @@ class Replay(Stage):
     counts successes removed for this limit, including single successes that are too long.
 
     Source: response reuse of AR3PO (Zhang et al. 2025, arXiv 2509.25808): correct responses come from a replay buffer
-    if sampling finds no correct response. Only the abstract was available. Our choices: the maximum age, the number of
-    replays, and their off-policy correction.
+    if sampling finds no correct response. Only the abstract was available. Our choices are the maximum age of a
+    success, the number of replays, and the off-policy correction of replays.
 
     >>> Replay().oldest is None
     True

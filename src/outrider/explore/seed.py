@@ -71,8 +71,8 @@ class ExemplarTemplate(Options):
 
 
 class _Prompt(NamedTuple):
-    """A prompt with examples; ``cut`` is whether solutions were truncated. Without exemplars the plain prompt is
-    used."""
+    """A prompt with examples; ``cut`` states whether solutions were truncated. If the tuple has no exemplars, the plain
+    prompt is used."""
 
     ids: Ids
     exemplars: tuple[str, ...] = ()
@@ -80,32 +80,33 @@ class _Prompt(NamedTuple):
 
 
 class Seed(Options):
-    """Adds the ``k`` nearest solved problems as examples to the prompt of a problem without a success.
+    """Adds the ``k`` most similar solved problems as examples to the prompt of a problem that has no success yet.
 
     The corpus holds the problems that the run itself has solved. After each step, every problem's last success replaces
-    the problem's entry; successes with in-context examples count too and are marked. Success means the verifier's
-    verdict. ``<think>…</think>`` is removed from solutions. Solved problems are ranked by cosine similarity of the
-    questions, highest first; ties go to the problem stored last. A problem is never its own example, not even under
-    another id, and there is no minimum similarity. :class:`ExemplarTemplate` formats the prompt. If the prompt has more
-    than ``max_tokens`` tokens, or leaves no room in the model's context for the longest response, all solutions are
-    truncated to the same length. If even one character per solution is too long, the last example is dropped. The
-    question is never truncated.
+    the problem's entry; successes sampled with in-context examples count too and are marked. Success means the
+    verifier's verdict. ``<think>…</think>`` is removed from solutions. Solved problems are ranked by cosine similarity
+    of the questions, highest first; ties go to the problem stored last. A problem is never its own example, not even
+    under another id, and there is no minimum similarity. :class:`ExemplarTemplate` formats the prompt. If the prompt
+    has more than ``max_tokens`` tokens, or leaves no room in the model's context for the longest response, all
+    solutions are truncated to the same length. If even one character per solution is too long, the last example is
+    dropped. The question is never truncated.
 
     Degenerate cases: fewer than ``k`` solved problems give fewer examples. Without an example that fits, the plain
-    prompt is used (metric ``unseeded``). A full corpus removes its oldest entry (metric ``evicted``).
+    prompt is used (metric ``unseeded``). When the corpus is full, its oldest entry is removed (metric ``evicted``).
 
-    Difference: XRPO ranks the whole training set once, and uses the first solved problems among a problem's 64 nearest,
-    if there are any. A stream cannot be ranked as a whole, so here the nearest solved problems are used at any
-    distance.
+    Difference: XRPO ranks the whole training set once, and uses the first solved problems among a problem's 64 nearest
+    problems, if any of these is solved. A stream cannot be ranked as a whole, so here the nearest solved problems are
+    used at any distance.
 
-    Our choices where XRPO is ambiguous: the corpus starts empty, or from a file (XRPO's "baseline-correct solutions").
-    Reasoning is excluded, as the lengths in XRPO's Table 9 suggest. By default a rollout is trained with the prompt it
-    was sampled from (``trained: as_generated``). The importance ratio then starts at 1, but the objective includes the
-    examples. ``original`` trains the rollout with the plain prompt and uses the sampling log-probabilities as old
-    log-probabilities. The ratio then starts at ``pi(y | plain) / pi(y | seeded)``. The surrogate's clip bounds this
-    ratio for positive advantages; ``objective.correction: truncate`` bounds it for all advantages. Only untruncated
-    weights of whole responses would give the plain prompt's gradient in expectation. ``excluded`` uses the rollout only
-    in the baseline. Evaluation uses no stages, and therefore no seeding.
+    Our choices where XRPO is ambiguous: the corpus starts empty, or is read from a file (XRPO's "baseline-correct
+    solutions"). Reasoning is excluded, as the lengths in XRPO's Table 9 suggest. By default a rollout is trained with
+    the prompt from which the rollout was sampled (``trained: as_generated``). The importance ratio then starts at 1,
+    but the objective includes the examples. ``original`` trains the rollout with the plain prompt and uses the sampling
+    log-probabilities as old log-probabilities. The ratio then starts at ``pi(y | plain) / pi(y | seeded)``. The
+    surrogate's clip bounds this ratio for positive advantages; ``objective.correction: truncate`` bounds this ratio for
+    all advantages. Only untruncated importance weights of whole responses would give the plain prompt's gradient in
+    expectation. ``excluded`` uses the rollout only in the baseline. Evaluation uses no stages, and therefore no
+    seeding.
 
     Source: XRPO (arXiv 2510.06672), section 3.2 and appendix C.
 
@@ -175,7 +176,7 @@ class Seed(Options):
         return seeded
 
     def _nearest(self, problems: Sequence[Problem]) -> list[list[str]]:
-        """Return the ids of each problem's ``k`` nearest entries, best first."""
+        """Return the ids of the ``k`` corpus entries nearest to each problem, best first."""
         ids = list(self._corpus.entries)[::-1]  # latest first, so that a stable sort prefers the latest in ties
         texts = [entry.question for entry in self._corpus.entries.values()][::-1]
         own = [normalised(text) for text in texts]
@@ -205,9 +206,9 @@ class Seed(Options):
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         """Store the solved problems of a step and return the metrics.
 
-        Metrics: rollouts with examples, rollouts without an available example, rollouts with truncated solutions,
-        rollouts with fewer than ``k`` examples; problems solved only with examples; removed entries; all entries;
-        entries from seeded rollouts.
+        The metrics count rollouts with examples, rollouts without an available example, rollouts with truncated
+        solutions, and rollouts with fewer than ``k`` examples. They also count problems solved only with examples, and
+        corpus entries: removed entries, all entries, and entries from rollouts with examples.
         """
         self._prompts.clear()
         evicted = self._corpus.learn(groups)

@@ -70,10 +70,10 @@ class Segmenter(Options):
     ) -> SegmentedRollout:
         """Return the rollout with its cuts. A bound ``t`` is a candidate if
 
-        - it lies after the rollout's own branch point: earlier tokens belong to the parent;
-        - the token at ``t`` was sampled: a branch must not write observations;
+        - ``t`` lies after the rollout's own branch point, since earlier tokens belong to the parent;
+        - the token at ``t`` was sampled, since a branch must not write observations;
         - ``response_ids[:t]`` contains no complete answer mark: a path with two answers rarely succeeds;
-        - it is not ``taken``: a cut is branched in one round only.
+        - ``t`` is not ``taken``: a cut is branched in one round only.
 
         A prefix is always shorter than its response, so at least one more token fits within the sampler's limits.
 
@@ -134,7 +134,8 @@ class Delimiter(Segmenter):
 
 
 class Turns(Segmenter):
-    """Cuts at an agent's turns: where an observation ends and the policy continues. A single turn is one segment.
+    """Cuts at an agent's turns: where an observation ends and the policy continues. A response of a single turn is one
+    segment.
 
     Source: DEEP-GRPO (arXiv 2602.14169) section 4.1, Think-Action-Observation steps; Tree-GRPO's nodes.
 

@@ -34,21 +34,23 @@ class _Streak:
 
 
 class Skip(PlansAhead, Stage):
-    """Refuses a problem with a probability that grows with the number of consecutive unanimous visits (sampled steps).
+    """Refuses a problem with a probability that grows with the number of consecutive unanimous visits (steps that
+    sampled the problem).
 
     After ``z`` consecutive visits that were all solved, or all unsolved, a problem is accepted with probability
 
         max(keep ** z, floor)
 
-    and always if it is new or its last visit was mixed. The stage samples no rollouts. It can have any place in
-    ``explore``, and filters all problems: those that a step begins with and those that ``refill`` takes. Because of the
-    floor, every problem is expected back within ``1 / floor`` epochs, however often it failed.
+    A problem is always accepted if it is new or its last visit was mixed. The stage samples no rollouts. The stage can
+    have any position in ``explore``, and filters all problems: problems that a step begins with, and problems that
+    ``refill`` takes. Because of the floor, every problem is expected back within ``1 / floor`` epochs, however often it
+    failed.
 
     A visit is solved if all of its rollouts with a verdict succeeded, and unsolved if all failed. Branches and rollouts
     with in-context examples count too: if one of them finds a solution, the problem has a gradient. Degenerate cases: a
     visit with fewer than two rollouts that the verifier could score changes nothing; a change from unsolved to solved,
-    or back, starts a new count. The random draw depends on the run's seed, the problem, its last visit and how often it
-    came up since. The last 100,000 problems with a count are remembered.
+    or back, starts a new count. The random draw depends on the run's seed, the problem, its last visit, and how often
+    the problem has come up since then. The last 100,000 problems with a count are remembered.
 
     Differences (GRESO, arXiv 2506.02177): in GRESO the base probability adapts, separately for easy and hard problems,
     to a target share of groups without variance, and the batch grows to replace such groups. Here the probability is a
@@ -111,7 +113,8 @@ class Skip(PlansAhead, Stage):
         remember(self._streaks, key, _Streak(solved, visits, seed=group.rollouts[0].seed))
 
     def state_dict(self) -> dict[str, Any]:
-        """Per problem, oldest first: common outcome, number of visits, seed, and how often it came up since."""
+        """Per problem, oldest first: common outcome, number of visits, seed, and how often the problem has come up
+        since the last visit."""
         return {"streaks": [[key, *astuple(streak)] for key, streak in self._streaks.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

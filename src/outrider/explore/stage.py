@@ -13,7 +13,7 @@ from outrider.record import Group, Problem, SampleRequest
 
 
 class Stage(Options):
-    """A rule for spending the rollout budget. Fields are the recipe's options; state is in ``PrivateAttr``.
+    """A rule for spending the rollout budget. Fields are the recipe's options; private attributes hold the state.
 
     Only ``plan`` is required. The explorer calls ``plan`` with ``round`` 0, 1, 2, … and has each answer sampled and
     verified, until the answer is empty. Then the stage may ``drop`` groups or rollouts, and the next stage begins.
@@ -34,7 +34,7 @@ class Stage(Options):
         raise NotImplementedError
 
     def check(self, around: Surroundings) -> None:
-        """Check, when a recipe is read, that the stage can work in its surroundings.
+        """Check, when a recipe is read, that the stage can work with the rest of the recipe.
 
         Raises:
             ValueError: the stage cannot work; the message says why in one sentence.
@@ -100,6 +100,7 @@ class PredictingStage(Protocol):
 class PlansAhead:
     """Marks a stage that plans the whole step before sampling any of its rollouts, and only from plain prompts.
 
-    Credit with a stated goal requires this property of every stage, whatever its loss stream. If the number of rollouts
-    depended on outcomes, or failures were dropped, the credit would estimate the gradient of another goal.
+    A credit component with a stated goal (an explicit objective) requires this property of every stage, whatever its
+    loss stream. If the number of rollouts depended on outcomes, or failures were dropped, the credit would estimate the
+    gradient of another goal.
     """

@@ -23,9 +23,10 @@ class ProblemStream:
     def take(
         self, n: int, present: Container[str] = (), admits: Callable[[Problem], bool] = lambda problem: True
     ) -> list[Problem]:
-        """Take the next ``n`` admitted problems, without repeated ids and without those ``present`` in the step.
+        """Take the next ``n`` admitted problems, without repeated ids and without problems ``present`` in the step.
 
-        The result is shorter if more than ``1000 n + 1000`` problems were passed over, since there may be no others.
+        The result is shorter if more than ``1000 n + 1000`` problems were passed over, since there may be no other
+        problems.
         """
         found: dict[str, Problem] = {}
         passed_over = 0

@@ -13,13 +13,13 @@ class Surroundings(NamedTuple):
     """The parts of the recipe that a stage has to be consistent with.
 
     Attributes:
-        before: the stages before this one, in order.
+        before: the stages before this stage, in order.
         problems: number of problems that a step begins with.
         max_tokens: maximum tokens of a response.
-        streams: the loss streams that have a credit chain.
+        streams: the loss streams that have a credit chain (list of credit components).
         task: name of the task.
         turns: whether the task's rollouts have several turns.
-        after: the stages after this one, in order.
+        after: the stages after this stage, in order.
         goal: k of the pass@k objective, if the credit of stream ``main`` has one.
     """
 
@@ -54,7 +54,7 @@ class Surroundings(NamedTuple):
             )
 
     def refuse_stream(self, stream: str) -> None:
-        """Raise ValueError if no credit chain serves the stage's loss stream."""
+        """Raise ValueError if the recipe has no credit chain for the stage's loss stream."""
         if stream not in self.streams:
             hint = nearest(stream, self.streams)
             raise ValueError(f"samples for the loss stream {stream!r}, which has no chain in credit ({hint})")

@@ -45,12 +45,13 @@ class View:
     """The argument of :meth:`outrider.explore.Stage.plan`.
 
     Attributes:
-        groups: all groups of the step so far, including groups of problems taken by stages, in the order they joined.
+        groups: all groups of the step so far, including groups of problems that stages took, in the order in which the
+            groups joined the step.
         step: the step, from 1.
         round: number of earlier calls of this stage's ``plan`` in this step.
         progress: share of the run's budget spent before the step, in [0, 1).
-        take: ``take(n)`` returns the next ``n`` training problems without a group in the step, or fewer if there are no
-            others.
+        take: ``take(n)`` returns the next ``n`` training problems without a group in the step, or fewer if no other
+            problems are left.
         engine: see :class:`Engine`.
         seed: the run's master seed; a stage draws with ``identity_seed(view.seed, "name", view.step, …)``.
         prompt_limit: maximum prompt tokens with which the longest response still fits into the model's context.

@@ -42,8 +42,8 @@ def variance(n: int, p: float, estimator: Estimator) -> float:
 class Vip(Allocation):
     """Allocates ``n`` rollouts per problem on average, to minimise the sum of gradient variances.
 
-    The pass rate of a problem is predicted from its question before sampling: ``p(x) = sigmoid(g(x))``, where ``g`` is
-    a Gaussian process with mean 0 and kernel ``K(x, y) = exp(-(1 - cos(x, y)) / bandwidth^2)``, the RBF kernel of unit
+    The pass rate of a problem is predicted from its question before sampling: ``p(x) = sigmoid(g(x))``. Here ``g`` is a
+    Gaussian process with mean 0 and kernel ``K(x, y) = exp(-(1 - cos(x, y)) / bandwidth^2)``, the RBF kernel of unit
     vectors. After a step with questions ``B`` and pass rates ``r``, clipped to ``[epsilon, 1 - epsilon]``,
 
         g <- g + K(., B) K(B, B)^-1 (logit r - g(B)),
@@ -53,12 +53,13 @@ class Vip(Allocation):
     from ``min_n`` up to ``max_n``. Gains decrease with ``n``, so no allocation has less variance. The stage comes first
     in ``explore`` and replaces the stage ``uniform``.
 
-    Evidence is every rollout from the plain prompt that the verifier could score, also in dropped groups. Degenerate
-    cases: in the first step, and for questions unlike any earlier one, ``p`` is 1/2; problems with equal predictions
-    get equal shares; predictions are clipped like pass rates; nearly equal questions share the mean of their logits;
-    for an empty batch nothing is requested; problems that already have rollouts get no more. The last 10,000 questions
-    are remembered; older questions have no effect. ``tfidf`` weights its terms by the remembered questions, so ``K``
-    changes slightly as these questions change; with ``transformer``, ``K`` does not change.
+    The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
+    dropped groups. Degenerate cases: in the first step, and for questions unlike any earlier question, ``p`` is 1/2.
+    Problems with equal predictions get equal shares, and predictions are clipped like pass rates. Nearly equal
+    questions share the mean of their logits. For an empty batch the stage requests nothing, and problems that already
+    have rollouts get no further rollouts. The last 10,000 questions are remembered; older questions have no effect.
+    ``tfidf`` weights its terms by the remembered questions, so ``K`` changes slightly as these questions change; with
+    ``transformer``, ``K`` does not change.
 
     Source: Nguyen et al. 2026, "VIP", arXiv 2602.01601 (only summaries were available), and earlier versions of its
     code. Differences: VIP's code solves the relaxed problem by SLSQP with a bonus for problems that look hard. The code
@@ -139,7 +140,8 @@ class Vip(Allocation):
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         """Learn from a step and return its metrics.
 
-        ``off`` is the mean absolute error of predicted pass rates, ``remembered`` the number of remembered questions.
+        ``off`` is the mean absolute error of predicted pass rates; ``remembered`` is the number of remembered
+        questions.
         """
         rates = {}
         for group in sorted(groups, key=lambda group: group.problem.id):  # so that batch order does not matter

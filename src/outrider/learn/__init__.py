@@ -1,1 +1,2 @@
-"""Learning: training by packed passes and one optimizer, with gradients that do not depend on micro-batching."""
+"""Learning: training by packed forward and backward passes and one optimizer, with gradients that do not depend on
+micro-batching."""

@@ -11,8 +11,9 @@ from outrider.model.packing import Packable, context_of
 from outrider.record.row import WeightedRow
 
 _REPEATED = 4
-"""One part in 4 of a token's activations is queries, keys and values, which attention repeats per row for a shared
-context. This is an upper bound: a quarter with SmolLM2-135M's widths, a seventh with Qwen2.5-1.5B's."""
+"""Inverse of the share of a token's activations that are queries, keys and values, which attention repeats per row for
+a shared context. The share is at most one quarter: one quarter with SmolLM2-135M's widths, one seventh with
+Qwen2.5-1.5B's widths."""
 
 _MIN_GAIN = 0.1
 """Minimum share of tokens that sharing contexts must save for rows to be sorted by context."""
@@ -52,7 +53,7 @@ def split_by_tokens(rows: Sequence[Sized], parts: int, shares: bool = True) -> l
     """Split rows over ranks to minimise the maximum number of tokens per rank. Every rank computes the same split.
 
     The better of two splits is used. The first split assigns rows from longest to shortest, each to the rank with the
-    fewest tokens so far (ties go to the lowest rank); a shared context is then computed on nearly every rank. The
+    fewest tokens so far (ties go to the lowest rank). A shared context is then computed on nearly every rank. The
     second split sorts rows by context and cuts the sorted rows into one run per rank; nearly all contexts are then
     computed once.
     """

@@ -26,7 +26,8 @@ def deterministic_algorithms(wanted: bool = True) -> Iterator[None]:
     outrider.errors.UserError: learn.deterministic=true: PyTorch has no deterministic algorithm for put_; leave it false
 
     Raises:
-        UserError: PyTorch has no deterministic algorithm for an operation, or needs an environment variable for it.
+        UserError: PyTorch has no deterministic algorithm for an operation, or needs an environment variable for such an
+            algorithm.
     """
     if not wanted:
         yield

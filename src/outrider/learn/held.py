@@ -32,8 +32,8 @@ class HeldModel(Protocol):
     files: CheckpointFiles
 
     def statistics(self, rows: Sequence[Packable], temperature: float, top: int = 0) -> TokenStatistics:
-        """Return statistics of all own tokens of this rank's rows, concatenated, and of the ``top`` likeliest tokens
-        at each position."""
+        """Return statistics of all own tokens (tokens after the context) of this rank's rows, concatenated, and of the
+        ``top`` likeliest tokens at each position."""
         ...
 
     def idle(self, mine: int) -> Iterator[Tensor]:

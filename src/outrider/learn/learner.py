@@ -45,7 +45,7 @@ class Loss(Protocol):
         ...
 
     def prepare(self, rows: Sequence[WeightedRow]) -> list[WeightedRow]:
-        """Set the row weights and flags that depend on the whole optimizer batch, equal on every rank."""
+        """Set the row weights and flags that depend on the whole optimizer batch; they are equal on every rank."""
         ...
 
     def __call__(
@@ -58,7 +58,7 @@ class Loss(Protocol):
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss of a micro-batch, and diagnostics as sums over tokens; ``entropies_N`` may be None.
 
-        ``top_NK``: log-probabilities of the likeliest tokens, for losses that read them.
+        ``top_NK``: log-probabilities of the likeliest tokens, for losses that read these log-probabilities.
         """
         ...
 
@@ -75,8 +75,8 @@ class Updated(NamedTuple):
         lost_groups: ids of groups whose optimizer batches were all skipped as non-finite.
         notices: messages for the user.
         logprobs: for each row of the step, the float32 log-probabilities of its own tokens in the forward pass of the
-            row's last update, under the weights before that update; None for a row without a pass. Empty if the engine
-            does not return log-probabilities.
+            row's last update, so under the weights before this update. The entry is None for a row without a pass. The
+            list is empty if the engine does not return log-probabilities.
     """
 
     metrics: dict[str, float]
@@ -104,7 +104,8 @@ class Learner(Protocol):
         ...
 
     def logprobs(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
-        """Return the log-probability of each own token under the current weights, in the rows' mode, on every rank."""
+        """Return, on every rank, the log-probability of each own token (token after the context) under the current
+        weights, in the rows' mode."""
         ...
 
     def export(self, folder: Path, adapter: bool = False) -> None:
@@ -137,7 +138,8 @@ class EntropyLearner(Protocol):
     """A learner with access to the full distribution of every token."""
 
     def entropies(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
-        """Return the entropy in nats of the distribution at each own token, on every rank, like ``logprobs``."""
+        """Return, on every rank, the entropy in nats of the distribution at each own token (token after the
+        context)."""
         ...
 
 
@@ -156,16 +158,16 @@ def updates(
 ) -> Updated:
     """Run the updates of one training step: epochs over optimizer batches, each of whole groups.
 
-    Metrics: diagnostics as means over trained tokens; the number of trained ``tokens`` (counted once per use); the mean
-    ``loss`` of the updates; the last gradient norm and learning rate; counts ``updates``, ``skipped_no_signal``,
-    ``skipped_nonfinite`` and ``rows_skipped``; with a service, ``trained_tokens`` including prompts; and the metrics of
-    the objective.
+    The metrics have the diagnostics as means over trained tokens, the number of trained ``tokens`` (counted once per
+    use), and the mean ``loss`` of the updates. They also have the last gradient norm, the last learning rate, and the
+    counts ``updates``, ``skipped_no_signal``, ``skipped_nonfinite`` and ``rows_skipped``. With a service,
+    ``trained_tokens`` counts tokens including prompts. The objective adds its own metrics.
 
     Args:
         logprobs: computes the learner's log-probabilities on demand.
         optimizer_step: trains on one batch; returns sums over the batch's tokens, the number of these tokens
             (``tokens``), and counts.
-        seen: returns ``logprobs`` of :class:`Updated`; None if the learner does not have them.
+        seen: returns ``logprobs`` of :class:`Updated`; None if the learner does not have these log-probabilities.
 
     Raises:
         ValueError: rows have several log-probability modes, or a truncated mode (top-p, top-k).
@@ -194,7 +196,8 @@ def updates(
 
 
 def refuse_modes(rows: Sequence[WeightedRow]) -> None:
-    """Raise ValueError if rows have several log-probability modes, or a truncated mode: ratios would be wrong."""
+    """Raise ValueError if rows have several log-probability modes, or a truncated mode, because importance ratios would
+    be wrong."""
     modes = {row.mode for row in rows}
     if len(modes) > 1 or any(mode.top_p != 1.0 or mode.top_k != 0 for mode in modes):
         raise ValueError(f"rows of different or truncated log-probability modes in one batch: {sorted(modes)}")

@@ -38,7 +38,7 @@ Hold = Callable[[PreTrainedModel, ComputePath, Processes, torch.dtype], HeldMode
 
 
 class LocalLearner:
-    """AdamW over a causal LM.
+    """Trains a causal language model with AdamW.
 
     ``update`` gets all rows on every rank; each rank computes its share of the rows, and gradients are summed. Rows
     that cannot change the gradient are skipped, but stay in every denominator. An optimizer batch with a non-finite
@@ -97,7 +97,8 @@ class LocalLearner:
         return self.held.whole
 
     def logprobs(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
-        """Return the log-probability of each own token under the current weights, in the rows' mode, on every rank.
+        """Return, on every rank, the log-probability of each own token (token after the context) under the current
+        weights, in the rows' mode.
 
         Each rank computes its share of the rows.
         """
@@ -105,7 +106,8 @@ class LocalLearner:
             return self._statistics(rows, 0)
 
     def entropies(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
-        """Return the entropy in nats of the distribution at each own token, on every rank, like ``logprobs``."""
+        """Return, on every rank, the entropy in nats of the distribution at each own token (token after the
+        context)."""
         with self.ranks.linked():
             return self._statistics(rows, 1)
 
@@ -127,7 +129,7 @@ class LocalLearner:
     @torch.no_grad()
     def _passes(self, micros: Sequence[Sequence[WeightedRow]], which: int) -> list[Tensor]:
         """Return log-probabilities (``which`` = 0) or entropies (``which`` = 1) of each micro-batch. Results stay on
-        the device until all passes are done, since each read synchronises."""
+        the device until all passes are done, because reading a result makes the process wait for the device."""
         for _ in self.held.idle(len(micros)):
             pass
         return [self._forward(rows)[which] for rows in micros]
@@ -153,7 +155,7 @@ class LocalLearner:
         self.optimizer = self._new_optimizer()
 
     def export(self, folder: Path, adapter: bool = False) -> None:
-        """Export like :func:`outrider.model.weights_file.write_weights`, in the dtype of matmuls."""
+        """Export the weights as :func:`outrider.model.weights_file.write_weights` does, in the dtype of matmuls."""
         if (model := self.held.assembled(adapter)) is None:
             return
         if adapter:
@@ -166,7 +168,7 @@ class LocalLearner:
         return None if model is None else partial(save_policy, policy._replace(model=model))
 
     def save(self, folder: Path) -> None:
-        """Write a checkpoint into a folder; every rank must call this method, unless ``held.whole``.
+        """Write a checkpoint into a folder; every rank must call this method, unless ``held.whole`` is true.
 
         The checkpoint has the trained weights, the optimizer state, the counts, and the reference if the recipe resets
         it (otherwise the reference is the initial model).

@@ -1,7 +1,7 @@
-"""Turns running out of memory in a pass into an error that can be caught, also on a CPU.
+"""Makes running out of memory in a pass an error that can be caught, on a CPU as well as on a GPU.
 
-CUDA's allocator raises an error. On a CPU the kernel overcommits memory, and kills a process that uses too much. So
-during a pass the process has a limit on its data (``RLIMIT_DATA``): its current data plus its share of the available
+CUDA's allocator raises an error. On a CPU the kernel overcommits memory, and kills a process that uses too much memory.
+So during a pass the process has a limit on its data (``RLIMIT_DATA``): its current data plus its share of the available
 memory. Above the limit PyTorch's allocator raises an error, and the process continues.
 """
 
@@ -92,9 +92,9 @@ def memory_limit(free: int | None) -> Iterator[None]:
 
 
 def available(root: Path = Path("/")) -> int | None:
-    """Return the available memory in bytes, including swap; the container's free memory if that is less.
+    """Return the available memory in bytes, including swap, or the container's free memory if that is less.
 
-    None if unknown, for example outside Linux.
+    Return None if the amount is unknown, for example outside Linux.
 
     Args:
         root: folder that contains ``proc`` and ``sys``.

@@ -105,7 +105,8 @@ class LearnOptions(Options):
         return min(1.0, (done + 1) / int(n)) if int(n) else 1.0
 
     def rate(self, progress: float, steps: int, updates: int) -> float:
-        """Return the learning rate: warm-up times schedule at ``progress`` in [0, 1]; both end points are exact.
+        """Return the learning rate: the warm-up factor times the schedule at ``progress`` in [0, 1]. Both end points
+        are exact.
 
         >>> options = LearnOptions(lr=0.5, schedule="cosine")
         >>> options.rate(0.0, 0, 0), options.rate(1.0, 9, 9)

@@ -1,4 +1,4 @@
-"""The processes of a learner, and collectives between them."""
+"""The processes of a learner, and collective operations between these processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class Processes(Protocol):
-    """The processes of a run, from the view of one of them."""
+    """The processes of a run, from the view of one process."""
 
     rank: int
     size: int

@@ -17,7 +17,7 @@ class SeenLogprobs:
     """The log-probabilities of each row in its last optimizer batch.
 
     No extra pass is needed: the values stay on the device until all updates of the step are done, and are then copied
-    at once.
+    in one transfer.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class SeenLogprobs:
         self._parts.append((self._batch, [row.place for row in rows], logprobs_N.detach()))
 
     def forget(self) -> None:
-        """Discard the current batch, which is retried after running out of memory."""
+        """Discard the values of the current batch, because the batch is retried after running out of memory."""
         self._parts = [part for part in self._parts if part[0] != self._batch]
 
     def of(self, sizes: Sequence[int], ranks: Processes) -> list[NDArray[np.float32] | None]:

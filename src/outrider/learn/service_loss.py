@@ -16,7 +16,8 @@ class NamedLoss(NamedTuple):
 
 
 def named_loss(options: ObjectiveOptions) -> NamedLoss | None:
-    """Return the protocol's built-in loss with the same gradient as an objective; None if there is none.
+    """Return the Tinker protocol's built-in loss that has the same gradient as an objective; None if no built-in loss
+    does.
 
     Selections that exclude tokens, off-policy corrections and stream weights become factors on the advantage.
     Outrider's objective bounds log ratios to ±20; services do not bound log ratios.

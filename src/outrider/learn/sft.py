@@ -1,4 +1,4 @@
-"""Supervised fine-tuning on a task's own solutions, used to make the embedded base models."""
+"""Supervised fine-tuning on a task's own solutions, used to make the shipped base models."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from outrider.tasks.turn_task import TurnTask
 
 
 def solution_row(policy: Policy, problem: Problem, prompts: bool = False) -> WeightedRow:
-    """Return a row with the prompt as context, and the solution and end token as own tokens. With ``prompts``, all
-    tokens but the first are own tokens.
+    """Return a row with the prompt as context, and the solution and end token as own tokens. Only own tokens are
+    trained. With ``prompts``, all tokens but the first are own tokens.
 
     Raises:
         UserError: the problem has no solution.
@@ -69,8 +69,8 @@ def fine_tune(
     """Train ``policy`` in place on the mean loss over target tokens; call ``report(step, metrics)`` after each step.
 
     A step's problems depend only on the step's number, so a ``learner`` with ``done`` steps continues as if it had
-    never been interrupted. If a problem with its solution is longer than the model's context, it is skipped and counted
-    (``too_long``).
+    never been interrupted. If a problem with its solution is longer than the model's context, the problem is skipped
+    and counted (``too_long``).
 
     Raises:
         UserError: all problems of a step are too long; a problem has no solution; ``prompts`` is set for a task with

@@ -36,16 +36,16 @@ class ShardedModel:
     """Parameters, gradients and optimizer state sharded over ranks.
 
     Layers are gathered one at a time, in the forward pass and again in the backward pass, in ``dtype``. The rest
-    (embedding, last norm, head) is gathered as one part, in float32, so that the residual stream equals that of a
+    (embedding, last norm, head) is gathered as one part, in float32, so that the residual stream is the same as in a
     replicated model. Gradients are reduce-scattered in float32 after each layer's backward pass. All ranks run the same
     number of passes, since each rank takes part in all gathers.
 
     The class takes ownership of ``model``, which may be in host memory, and shards the model onto this rank's device.
-    The other arguments are those of :class:`outrider.learn.held.WholeModel`.
+    The other arguments are the same as in :class:`outrider.learn.held.WholeModel`.
 
     Args:
         offload: whether shards, gradients and optimizer state stay in host memory; layers are then on the device only
-            while they compute.
+            during their computation.
 
     Raises:
         UserError: the architecture has no layers that can be gathered one at a time.
@@ -115,7 +115,7 @@ class ShardedModel:
             its.copy_(kept)
 
     def assembled(self, adapter: bool = False) -> PreTrainedModel | None:
-        """Assemble the model tensor by tensor, so that no GPU holds all of it."""
+        """Assemble the model tensor by tensor, so that no GPU holds the whole model."""
         tensors = {}
         with self._ranks.linked():
             for name, tensor in (trained_in(self.model) if adapter else self.model.state_dict()).items():

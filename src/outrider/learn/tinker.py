@@ -1,4 +1,4 @@
-r"""Training by a Tinker service: Outrider computes credit, selections and denominators, the service computes gradients.
+r"""Training by a Tinker service: Outrider computes credit, selections and denominators, and the service the gradients.
 
 A service has a few built-in losses, over rows with one advantage per token. If the objective is one of these losses,
 all factors of the objective are multiplied into the advantage. The gradient of any other objective is linear in the
@@ -8,9 +8,9 @@ gradients of log-probabilities,
 
 so the service returns log-probabilities, Outrider computes the factors in float64, and the service gets the loss
 :math:`-\sum_t \rho_t a_t` with :math:`a_t = -\partial L / \partial \log\pi_t` and old log-probabilities equal to the
-current ones. Then :math:`\rho = 1`, and the gradient is the sum above. This method costs one more forward pass. The
-protocol's weighted cross-entropy is not used: a service that averages a row's losses divides by the sum of the weights,
-which may be any number.
+current log-probabilities. Then :math:`\rho = 1`, and the gradient is the sum above. This method costs one more forward
+pass. The protocol's weighted cross-entropy is not used: a service that averages a row's losses divides by the sum of
+the weights, which may be any number.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ LINEAR = "importance_sampling"
 
 
 class TinkerLearner:
-    """AdamW on an adapter held by a service.
+    """Trains an adapter that a service holds, with the service's AdamW.
 
     Args:
         loss: the objective.
@@ -154,7 +154,8 @@ class TinkerLearner:
         return _sums(loss, diagnostics)
 
     def _linearly(self, rows: Sequence[WeightedRow]) -> dict[str, float] | None:
-        """Accumulate the gradient of any objective, and return the sums of diagnostics; None if it is not finite."""
+        """Accumulate the gradient of any objective, and return the sums of diagnostics; None if the gradient is not
+        finite."""
         now = self.logprobs(rows)
         logprobs_N = torch.from_numpy(np.concatenate(now)).requires_grad_()
         loss, diagnostics = self._loss(rows, logprobs_N)

@@ -1,9 +1,10 @@
 r"""Probes how a Tinker service normalises gradients and which AdamW parameters it applies.
 
-Services differ in ways that they do not document: one service sums the losses of tokens and rows, another averages over
-each row's tokens and over rows; one service ignores gradient clipping, another ignores everything but the learning
-rate. So the probe takes a few steps on a temporary adapter, and measures the log-probability of one token. Weight decay
-is not probed: SkyRL's JAX backend decays the adapters of all its users when one user requests weight decay.
+Services differ in ways that they do not document. One service sums the losses of tokens and rows, and another averages
+over each row's tokens and over rows. One service ignores gradient clipping, and another ignores everything but the
+learning rate. So the probe takes a few steps on a temporary adapter, and measures the log-probability of one token.
+Weight decay is not probed: SkyRL's JAX backend decays the adapters of all its users when one user requests weight
+decay.
 
 With an :math:`\epsilon` far above every gradient, AdamW's update is the gradient times :math:`\eta / \epsilon`, so the
 change of the token's log-probability is proportional to the gradient that the service computed.
@@ -25,12 +26,12 @@ _LEAST, _MOST = 1e-2, 0.3  # bounds of a log-probability change: far above round
 
 @dataclass(frozen=True)
 class Abilities:
-    """The behaviour of a service.
+    """The way in which a Tinker service normalises gradients and applies AdamW.
 
     Attributes:
         row_mean: whether the loss of a row is divided by its length, including the prompt.
         batch_mean: whether losses are divided by the number of rows.
-        epsilon: whether the service applies AdamW's epsilon. If not, the service may ignore the betas too.
+        epsilon: whether the service applies AdamW's epsilon. If False, the service may ignore the betas too.
         clipping: whether the service clips the gradient norm.
     """
 

@@ -47,8 +47,8 @@ def bootstrap_mean(
     seed of a training run.
 
     If a problem has several values, for example from groups of several steps, ``problems_P`` contains the problem of
-    each value. The values of one problem are correlated, so they are drawn together. The mean of a resample is over all
-    values in it.
+    each value. The values of one problem are correlated, so these values are drawn together. The mean of a resample is
+    over all values in the resample.
 
     Degenerate cases: NaN values are excluded, and ``problems`` counts only problems with a known value. The interval is
     NaN for ``resamples = 0`` or fewer than two problems. If all values are equal, the interval has width 0, which is
@@ -115,7 +115,7 @@ def bootstrap_difference(before_P: ArrayLike, after_P: ArrayLike, resamples: int
 
     Pairing removes the variance between easy and hard problems, which causes most of the width of an unpaired interval.
     So two means with overlapping intervals can still differ significantly. A problem whose value is NaN in either array
-    is excluded. Everything else works as in :func:`bootstrap_mean`.
+    is excluded. Resampling and the interval work as in :func:`bootstrap_mean`.
 
     Raises:
         ValueError: the two arrays have different shapes.

@@ -85,9 +85,9 @@ class Lexicon:
         """Return the category of every token of one text, as an index into :attr:`names`.
 
         ``offsets_T2`` has the start and the end of each token, in characters of ``text``. Words are matched in the text
-        rather than in single tokens, so all tokens of a word or phrase get its category. The category of a token is
-        that of its first character in a match. A token of white space is unmatched even within a phrase, and so is a
-        token without characters (a special token, or a part of a character).
+        rather than in single tokens, so all tokens of a word or phrase get its category. A token has the category of
+        its first character that is in a match. A token of white space is unmatched even within a phrase, and a token
+        without characters (a special token, or a part of a character) is unmatched too.
 
         >>> Lexicon.of({"x": {"words": ["in summary"]}}).categorise("In summary", [(0, 2), (2, 3), (3, 10)]).tolist()
         [0, 1, 0]
@@ -105,7 +105,7 @@ class Lexicon:
         return np.array([next((k for k in part if k != unmatched), unmatched) for part in parts], dtype=np.int64)
 
     def categorise_token_texts(self, token_texts: Sequence[str]) -> Ints:
-        """Call :meth:`categorise` for separately decoded tokens. Their joined texts must be the text of the
+        """Call :meth:`categorise` for separately decoded tokens. The joined texts of the tokens must be the text of the
         response."""
         stops = list(accumulate(map(len, token_texts)))
         return self.categorise("".join(token_texts), list(zip([0, *stops], stops, strict=False)))
@@ -138,7 +138,7 @@ def _words(words: Sequence[str]) -> re.Pattern[str]:
 
 
 def _folded(text: str) -> str:
-    """Lower-case a text and replace curly apostrophes by straight ones, without changing the text's length.
+    """Lower-case a text and replace curly apostrophes by straight apostrophes, without changing the text's length.
 
     This is faster than case-insensitive regular expressions.
     """

@@ -51,7 +51,7 @@ class Decision:
 def decide(pairs: Sequence[tuple[Tally, Tally]], resamples: int = 2000, seed: int = 0) -> Decision:
     """Compare the pass@1 of two models, given a pair of counts (before, after) for each problem.
 
-    Pairs in which one model has no verified sample are excluded. ``resamples`` and ``seed`` are those of
+    Pairs in which one model has no verified sample are excluded. ``resamples`` and ``seed`` are passed to
     :func:`bootstrap_mean`. The function imports scipy.
 
     Degenerate cases: without pairs all counts are 0 and ``difference`` is NaN.
@@ -86,13 +86,13 @@ def differences(pairs: Sequence[tuple[Tally, Tally]], k: int) -> Floats:
 def decisive_problems(changes_P: ArrayLike, resamples: int = 2000, seed: int = 0) -> int | None:
     """Return the smallest number of problems whose removal makes the interval of the mean change include 0.
 
-    The problems that changed most in the direction of the mean are removed first, since they affect the mean most.
-    :func:`bootstrap_mean` computes the interval. The search starts at the number for which an interval from a normal
-    distribution would include 0. If the number of decisive problems is small, the difference depends on few problems
-    and could disappear on a slightly different set.
+    The problems that changed most in the direction of the mean are removed first, since these problems affect the mean
+    most. :func:`bootstrap_mean` computes the interval. The search starts at the number for which an interval from a
+    normal distribution would include 0. If the number of decisive problems is small, the difference depends on few
+    problems and could disappear on a slightly different set.
 
-    Degenerate cases: None if the interval over all problems includes 0 or does not exist. If fewer than two problems
-    remain, there is no interval, which counts as an interval that includes 0. NaN values are excluded.
+    Degenerate cases: the result is None if the interval over all problems includes 0 or does not exist. If fewer than
+    two problems remain, there is no interval, which counts as an interval that includes 0. NaN values are excluded.
 
     Source: Broderick, Giordano and Meager 2020, arXiv 2011.14999, for the smallest share of the data whose removal
     makes a result insignificant. The paper approximates which data to remove; for a mean, these data are known exactly.
@@ -144,7 +144,8 @@ def distinguishable(pairs: Sequence[tuple[Tally, Tally]]) -> np.ndarray:
 
 @lru_cache(maxsize=100_000)
 def _fisher(before: int, of_before: int, after: int, of_after: int) -> float:
-    """Return Fisher's exact p-value of a two-by-two table. It is cached, since many problems have equal counts."""
+    """Return Fisher's exact p-value of a two-by-two table. The p-value is cached, since many problems have equal
+    counts."""
     from scipy.stats import fisher_exact
 
     return float(fisher_exact([[before, of_before - before], [after, of_after - after]])[1])
@@ -156,10 +157,11 @@ def problems_needed(changes_P: ArrayLike) -> int | None:
     .. math:: N = (z_{0.975} + z_{0.8})^2 \, s^2 / \bar d^2
 
     with the mean :math:`\bar d` and the variance :math:`s^2` of the paired changes. The formula assumes that the true
-    mean change equals the observed one, although the true change may be smaller or 0. It also assumes that further
-    problems resemble these and have as many samples.
+    mean change equals the observed one, although the true change may be smaller or 0. The formula also assumes that
+    further problems resemble these problems and have as many samples.
 
-    Degenerate cases: None if the mean change is 0 or there are fewer than two problems. NaN values are excluded.
+    Degenerate cases: the result is None if the mean change is 0 or there are fewer than two problems. NaN values are
+    excluded.
 
     Source: paired power analysis, Miller 2024, arXiv 2411.00640.
 
@@ -177,13 +179,13 @@ def samples_needed(pairs: Sequence[tuple[Tally, Tally]]) -> int | None:
     r"""Return the number of samples per problem and model needed to detect the mean change with a power of 80 %.
 
     The variance of the changes is the variance between problems plus the sampling variance. Only the sampling variance
-    decreases with more samples. It is estimated by the mean over problems of :math:`\hat p (1 - \hat p) / (n - 1)`,
-    added up for the two models. The assumptions are those of :func:`problems_needed`, and that all problems have
-    similar numbers of samples.
+    decreases with more samples. The sampling variance is estimated by the mean over problems of :math:`\hat p (1 - \hat
+    p) / (n - 1)`, added up for the two models. The function makes the assumptions of :func:`problems_needed`, and
+    assumes that all problems have similar numbers of samples.
 
-    Degenerate cases: None if the variance between problems is too large for any number of samples, or if the mean
-    change is 0. Also None if fewer than two problems have at least two samples of each model, since the two variances
-    then cannot be estimated.
+    Degenerate cases: the result is None if the variance between problems is too large for any number of samples, or if
+    the mean change is 0. The result is also None if fewer than two problems have at least two samples of each model,
+    since the two variances then cannot be estimated.
 
     Source: decomposition of the variance, Miller 2024, arXiv 2411.00640.
     """
@@ -207,12 +209,14 @@ def _variance(tally: Tally) -> float:
 
 
 def paired_p(changes_P: ArrayLike) -> float:
-    """Return the two-sided p-value of a mean change of 0: Student's t-test, but not below that of the sign-flip test.
+    """Return the two-sided p-value for a mean change of 0: that of Student's t-test, but at least that of the sign-flip
+    test.
 
     With ``n`` non-zero changes, the p-value is at least ``2^(1 - n)``, since a few problems with equal changes are weak
     evidence although their variance is 0. The function imports scipy.
 
-    Degenerate cases: 1 if no problem changed; NaN for fewer than two problems. NaN values are excluded.
+    Degenerate cases: the p-value is 1 if no problem changed, and NaN for fewer than two problems. NaN values are
+    excluded.
 
     >>> paired_p([0.25, 0.25]), paired_p([0.0, 0.0]), round(paired_p([0.1, 0.3, -0.1, 0.1, 0.2, 0.0]), 3)
     (0.5, 1.0, 0.144)
@@ -232,7 +236,8 @@ def paired_p(changes_P: ArrayLike) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return Holm-adjusted p-values. With at least 95 % probability, no true null hypothesis has a value below 0.05.
+    """Return Holm-adjusted p-values. With at least 95 % probability, no true null hypothesis has an adjusted p-value
+    below 0.05.
 
     Degenerate cases: NaN stays NaN and does not count as a test.
 

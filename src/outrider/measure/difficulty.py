@@ -22,7 +22,7 @@ class Weights:
     Attributes:
         low_B, high_B: lower and upper ends of the bins; the two ends are equal in the first and in the last bin.
         groups_B: number of groups in each bin.
-        size_B: mean number of rollouts per group. It is NaN for an empty bin, and so are ``weight_B`` and ``error_B``.
+        size_B: mean number of rollouts per group. For an empty bin, ``size_B``, ``weight_B`` and ``error_B`` are NaN.
         weight_B, error_B: mean over groups of the sum of \\|A\\|, and its standard error (NaN if all groups are of one
             problem).
         share_B: share of the batch's total \\|A\\|; NaN if all advantages are 0.
@@ -58,9 +58,9 @@ def cumulative_advantage(
 
     ``counted_R`` selects the rollouts from which the accuracy is computed (None: all verified rollouts). The sum of
     advantages is always over the whole group. If only the first-stage rollouts count, the curve shows how an allocation
-    schedule treats problems with equal first-stage accuracy, as DARS shows it for its schedules ET and HW. If all
-    rollouts count, the curve describes the final batch. Exclude branches and rollouts from seeded prompts, since their
-    success does not estimate a problem's accuracy.
+    schedule treats problems with equal first-stage accuracy, as the DARS paper shows for its schedules ET and HW. If
+    all rollouts count, the curve describes the final batch. Exclude branches and rollouts from seeded prompts, since
+    their success does not estimate a problem's accuracy.
 
     The result is a curve over the *observed* accuracy. ``benchmarks/studies/cumulative_advantage.py`` computes the
     exact curve over the *true* pass rate. The two curves differ most at the ends, since a group without a success has

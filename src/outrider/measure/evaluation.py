@@ -156,7 +156,7 @@ def of_tallies(tallies: Sequence[Tally], resamples: int = 2000, seed: int = 0) -
 
 
 def by_level(tallies: Sequence[Tally]) -> dict[str, list[Tally]]:
-    """Group tallies by :attr:`Tally.label`, in natural order. Tallies without a level have the key "".
+    """Group tallies by :attr:`Tally.label`, in natural order. Tallies without a level have the key ``""``.
 
     Degenerate cases: the result is empty if no problem has a level. Problems without a level are excluded if they
     belong to a test set, since the test set has a summary of its own.

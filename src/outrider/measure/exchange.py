@@ -20,7 +20,8 @@ class Exchange:
 
     Attributes:
         excluded: number of pairs with a NaN or infinite value.
-        why_not: reason why a and b could not be estimated (all numbers are then NaN); "" if they could.
+        why_not: reason why a and b could not be estimated (all numbers are then NaN); ``""`` if a and b could be
+            estimated.
         a, b: the two parameters, with intervals.
         ceiling: b - a, which is the performance R at zero entropy *if* the law holds down to H = 0.
         explained: coefficient of determination of the fit; NaN if the performance is constant.
@@ -49,7 +50,7 @@ class Exchange:
         return self.a.low > 0
 
     def at(self, entropy: float) -> IntervalBounds:
-        """Return the predicted R at an entropy in nats. The interval is that of the curve, not of a single noisy point.
+        """Return the predicted R at an entropy in nats. The interval is for the curve, not for a single noisy point.
 
         >>> entropies = np.linspace(0.1, 1, 20)
         >>> round(fit_exchange(entropies, 0.9 - 0.2 * np.exp(entropies)).at(0.0).value, 6)
@@ -63,14 +64,14 @@ def fit_exchange(entropies_N: ArrayLike, rewards_N: ArrayLike, resamples: int = 
     r"""Fit :math:`R = -a\, e^{H} + b` by least squares over the steps of a run, in order.
 
     With :math:`u = e^H` the law is a straight line, so the solution is in closed form. Neighbouring steps have nearly
-    equal weights, so their residuals are correlated. The residuals are therefore resampled in blocks and added to the
+    equal policies, so their residuals are correlated. The residuals are therefore resampled in blocks and added to the
     fitted curve:
 
     .. math:: R^{(b)}_t = \hat R_t + e^{(b)}_t
 
     and the law is fitted to every resample. The intervals contain the middle 95 % of these fits. The intervals cover
-    noise around the law. They do not cover a failure of the law outside the observed entropies, or the effect of the
-    run's seed. The curve fits every run well in which reward and entropy change steadily, so a high value of
+    noise around the law. The intervals do not cover a failure of the law outside the observed entropies, or the effect
+    of the run's seed. The curve fits every run well in which reward and entropy change steadily, so a high value of
     ``explained`` is not evidence for the law.
 
     Degenerate cases: pairs with a NaN or infinite value are excluded and counted. The parameters cannot be estimated

@@ -23,8 +23,8 @@ def g_pass_at_k(n: ArrayLike, c: ArrayLike, k: int, tau: float) -> Floats:
     successes. The estimate is unbiased for every ``k <= n``. A benchmark reports the mean over problems. G-Pass@k
     equals pass@k for ``tau <= 1/k``, and pass^k for ``tau = 1``. ``n`` and ``c`` broadcast.
 
-    Degenerate cases: NaN where ``n < k``; 0 where ``c < ceil(tau k)``. If ``tau k`` exceeds a whole number by at most
-    1e-9, the excess is a rounding error, and ``ceil`` ignores it.
+    Degenerate cases: the result is NaN where ``n < k``, and 0 where ``c < ceil(tau k)``. If ``tau k`` exceeds a whole
+    number by at most 1e-9, the excess is a rounding error, and ``ceil`` ignores it.
 
     Raises:
         ValueError: ``k < 1``, not ``0 < tau <= 1``, or not ``0 <= c <= n``.
@@ -46,12 +46,12 @@ def mg_pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
     .. math:: \text{mG-Pass@}k = 2 \int_{0.5}^{1} \text{G-Pass@}k_\tau \, d\tau
 
-    G-Pass@k is a step function of tau, so the integral is an exact sum. For even ``k`` this sum is that of the paper:
-    ``2/k`` times the sum of G-Pass@k at tau = ``i/k`` for ``i`` from ``k/2 + 1`` to ``k``. For odd ``k`` the sum in the
-    paper omits half a step at tau = 0.5, and is 0 for ``k = 1``. The integral includes this half step, so mG-Pass@1
-    equals pass@1.
+    G-Pass@k is a step function of tau, so the integral is an exact sum. For even ``k`` this sum is the sum in the
+    paper: ``2/k`` times the sum of G-Pass@k at tau = ``i/k`` for ``i`` from ``k/2 + 1`` to ``k``. For odd ``k`` the sum
+    in the paper omits half a step at tau = 0.5, and is 0 for ``k = 1``. The integral includes this half step, so
+    mG-Pass@1 equals pass@1.
 
-    Arguments, errors and NaN where ``n < k`` are those of :func:`g_pass_at_k`.
+    Arguments and errors are the same as in :func:`g_pass_at_k`, and the result is NaN where ``n < k``.
 
     Source: Liu et al. 2024, arXiv 2412.13147.
 

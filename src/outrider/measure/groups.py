@@ -66,11 +66,11 @@ class Profile:
         return self.means[self.groups.index(group)]
 
     def difference(self, first: Label, second: Label) -> Mean:
-        """Return the mean of ``second`` minus the mean of ``first``, with its interval. ``n`` and ``responses`` are
-        those of the smaller group.
+        """Return the mean of ``second`` minus the mean of ``first``, with its interval. ``n`` and ``responses`` are the
+        counts of the smaller group.
 
-        Both means use the same resamples. So the interval is valid whether the two groups share responses, as groups by
-        position do, or not, as groups by outcome.
+        Both means use the same resamples. So the interval is valid for groups that share responses, such as groups by
+        position, and for groups that do not, such as groups by outcome.
         """
         a, b = self.groups.index(first), self.groups.index(second)
         one, other = self.means[a], self.means[b]
@@ -110,7 +110,7 @@ class Profile:
     def over_responses(self, resamples: int = 1000, seed: int = 0) -> Profile:
         """Return the profile with intervals from a bootstrap over responses.
 
-        The intervals are valid if all responses are to different problems; otherwise they are too narrow.
+        The intervals are valid if all responses are to different problems; otherwise the intervals are too narrow.
         """
         return self._resampled(self.sums_RK, self.counts_RK, resamples, seed)
 
@@ -191,7 +191,7 @@ def weights(responses: int, resamples: int, seed: int) -> Iterator[Floats]:
 
 
 def ends(draws_B: Floats, responses: int) -> tuple[float, float]:
-    """Return the ends of the interval that contains the middle draws; NaN for fewer than two responses."""
+    """Return the ends of the interval that contains the middle 95 % of the draws; NaN for fewer than two responses."""
     return middle(draws_B) if responses > 1 else (np.nan, np.nan)
 
 

@@ -24,7 +24,7 @@ def effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: Arr
     of up to :math:`\sqrt{1 / (2k)}`. So use means rather than single effects. The mean *absolute* effect is mostly
     noise (see :func:`squared_effects`). The number of continuations ``k`` may differ between positions.
 
-    Degenerate cases: NaN if a count is NaN because a continuation could not be verified.
+    Degenerate cases: the effect is NaN if a count is NaN because a continuation could not be verified.
 
     Raises:
         ValueError: ``k < 1``, or a count is not between 0 and k.
@@ -39,7 +39,8 @@ def effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: Arr
 
 
 def squared_effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: ArrayLike) -> Floats:
-    r"""Return squared effects, corrected for sampling noise. They are unbiased, so single values may be negative.
+    r"""Return squared effects, corrected for sampling noise. The corrected squares are unbiased, so single values may
+    be negative.
 
     .. math:: \widehat{I_n^2} = \hat I_n^2 - \frac{\hat p (1 - \hat p) + \hat q (1 - \hat q)}{k - 1}
 
@@ -47,8 +48,8 @@ def squared_effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike
     both signs cancel in a mean, but squares do not. If no token matters, the expected corrected square is 0, while the
     expected :math:`\hat I_n^2` is positive. The square root of a group's mean is the typical effect size of the group.
 
-    Degenerate cases: NaN for ``k = 1``, where noise and effect cannot be distinguished; otherwise as in
-    :func:`effects`.
+    Degenerate cases: the result is NaN for ``k = 1``, where noise and effect cannot be distinguished. Other cases are
+    as in :func:`effects`.
 
     >>> squared_effects([0, 2], [4, 2], k=4).round(3).tolist()
     [1.0, -0.167]
@@ -61,7 +62,7 @@ def squared_effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike
 
 
 def by_position(effects_N: ArrayLike, relative_N: ArrayLike, responses_N: ArrayLike) -> Profile:
-    """Return the mean effect by relative position in [0, 1), in three groups separated by ``EDGES``.
+    """Return the mean effect by relative position in [0, 1), in three groups separated by ``EDGES`` (0.2 and 0.8).
 
     ``responses_N`` has the response of each position. NaN effects and NaN positions are excluded and counted, as in
     :func:`means_by_group`.

@@ -1,4 +1,4 @@
-"""Statistics of response lengths: by outcome, of shaped relative to other responses, and over training steps."""
+"""Statistics of response lengths: by outcome, of shaped responses relative to others, and over training steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Lengths(NamedTuple):
 
     Attributes:
         outcome: outcome of the verdict; ``"all"`` for all responses, ``"unverified"`` for responses without a verdict.
-        responses: number of responses, including those of unknown length.
+        responses: number of responses, including responses of unknown length.
         mean, std: mean and population standard deviation of known lengths; NaN without known lengths.
         p10, median, p90, longest: interpolated quantiles and the maximum; NaN without known lengths.
         truncated: truncated share of the responses for which truncation is known; NaN without any.
@@ -118,10 +118,10 @@ def shaped_lengths(
     The results are averages over the shaped responses ``i``, whose advantage a shaper increased (for example for
     novelty). The caller marks them. Each of the three references is a part of the group of ``i``: ``correct`` are its
     successes, ``group`` all its responses, and ``unshaped`` its successes that were not shaped. The first two
-    references are columns of XRPO's Table 7. They include the shaped responses themselves, which biases z and ratio
-    towards no difference, and more so for a larger shaped share. The reference ``unshaped`` has no such bias. The paper
-    leaves three choices open: Outrider uses the population deviation, equal weights for all shaped responses, and the
-    group in a single step as the reference.
+    references are columns of XRPO's Table 7. These two references include the shaped responses themselves, which biases
+    z and ratio towards no difference, and more so for a larger shaped share. The reference ``unshaped`` has no such
+    bias. The paper leaves three choices open: Outrider uses the population deviation, equal weights for all shaped
+    responses, and the group in a single step as the reference.
 
     ``success_R`` is 1 or 0, NaN if the response could not be verified. NaN lengths are excluded everywhere. Degenerate
     cases: a reference with zero deviation (one response, or equal lengths) gives no z-score. A reference without

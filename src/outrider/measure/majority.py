@@ -42,11 +42,11 @@ def majority_or_unknown(answers: Sequence[str], success: Sequence[bool], settled
     """Return :func:`majority` over the verified responses to a problem; NaN if the answers are unknown.
 
     A ``settled`` response was parsed and not truncated, so it has an answer, even if the verifier returned no answer
-    text. The majority is unknown (NaN) if no settled response has an answer text, or if a successful response has none.
-    The majority is 0 if no response is settled. A failed response without an answer text is no vote if other responses
-    have answer texts.
+    text. The majority is unknown (NaN) if no settled response has an answer text, or if a successful response has no
+    answer text. The majority is 0 if no response is settled. A failed response without an answer text is no vote if
+    other responses have answer texts.
 
-    Degenerate cases: NaN without responses.
+    Degenerate cases: the result is NaN without responses.
 
     >>> majority_or_unknown(["", ""], [False, False], settled=[True, True])
     nan

@@ -19,8 +19,9 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     estimate is unbiased for every ``k <= n``. A benchmark reports the mean over problems. ``n`` and ``c`` broadcast,
     and ``n`` may differ between problems.
 
-    Degenerate cases: NaN where ``n < k``, since there is no unbiased estimate; exactly 0 where ``c = 0``; exactly 1
-    where fewer than ``k`` samples failed. The estimate never decreases with ``k`` or ``c``, even in floating point.
+    Degenerate cases: the result is NaN where ``n < k``, since there is no unbiased estimate. The result is exactly 0
+    where ``c = 0``, and exactly 1 where fewer than ``k`` samples failed. The estimate never decreases with ``k`` or
+    ``c``, even in floating point.
 
     Raises:
         ValueError: ``k < 1``, or not ``0 <= c <= n``.
@@ -41,7 +42,8 @@ def pass_power_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
     .. math:: \text{pass}^k = \binom{c}{k} \Big/ \binom{n}{k}
 
-    Arguments, errors and NaN where ``n < k`` are those of :func:`pass_at_k`. The two metrics are equal for ``k = 1``.
+    Arguments and errors are the same as in :func:`pass_at_k`, and the result is NaN where ``n < k``. The two metrics
+    are equal for ``k = 1``.
 
     Source: Yao et al. 2024, arXiv 2406.12045.
 
@@ -62,7 +64,7 @@ def powers_of_two(n: int) -> tuple[int, ...]:
 
 
 def shown_ks(known: Iterable[int]) -> list[int]:
-    """Return the values of k that tables show: 1, 8 and the largest one, if they are known.
+    """Return the values of k that tables show: 1, 8 and the maximum, if they are known.
 
     >>> shown_ks([1, 2, 4, 8, 16]), shown_ks([1, 2, 4]), shown_ks([])
     ([1, 8, 16], [1, 4], [])

@@ -55,7 +55,7 @@ class FaultRule:
     """A rule that computes a number for a response, and the threshold above which the response is faulty.
 
     Attributes:
-        name, kind: name of the rule in reports, and kind of fault. The kinds are those of the STILL report, but with
+        name, kind: name of the rule in reports, and kind of fault. The kinds follow the STILL report, but with
             repetition and garbling instead of irrelevant content.
         definition: text that defines the number and says when it is unknown; reports print this text verbatim.
         threshold: number above which a response is faulty.
@@ -102,10 +102,10 @@ def faults(
 ) -> list[Faults]:
     r"""Apply every rule of :data:`RULES` to every response; a response may break several rules.
 
-    ``outcomes`` has the outcomes of the verdicts, and ``stops`` the stop reasons of the rollouts. Each of the two is
-    None if it is unknown for all responses, and has entries None for single unknown ones. ``marker`` is the start of an
-    answer, such as ``\boxed{``. The cost is about 0.3 ms per 1,000 characters, so a report on a million responses
-    should use a sample of a few thousand.
+    ``outcomes`` has the outcomes of the verdicts, and ``stops`` the stop reasons of the rollouts. Each of these two
+    arguments is None if unknown for all responses, and has the entry None for a response for which it is unknown.
+    ``marker`` is the start of an answer, such as ``\boxed{``. The cost is about 0.3 ms per 1,000 characters, so a
+    report on a million responses should use a sample of a few thousand.
 
     Raises:
         ValueError: the sequences differ in length.
@@ -246,7 +246,7 @@ _NO_SCRIPT = {"MICRO", "FEMININE", "MASCULINE", "MODIFIER"}
 
 @cache
 def _script(character: str) -> str:
-    """Return the script of a letter, which is the first word of its Unicode name; "" for all other characters."""
+    """Return the script of a letter, which is the first word of its Unicode name; ``""`` for all other characters."""
     # mathematical symbols count as letters in Unicode, but belong to no language
     symbol = "\u2100" <= character <= "\u214f" or "\U0001d400" <= character <= "\U0001d7ff"  # symbol blocks
     if symbol or not character.isalpha():

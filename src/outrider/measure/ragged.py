@@ -15,7 +15,7 @@ from outrider.arrays import Flags, Ints
 
 
 def lengths_of(lengths_R: ArrayLike, tokens: int) -> Ints:
-    """Check that the lengths sum to ``tokens``, and return them as integers.
+    """Check that the lengths sum to ``tokens``, and return the lengths as integers.
 
     Raises:
         ValueError: a length is negative, or the lengths add up to another number.

@@ -50,8 +50,8 @@ class Correlation(NamedTuple):
 def moved(changes_T: ArrayLike, lengths_R: ArrayLike, success_R: ArrayLike) -> dict[str, Moved]:
     """Summarise the changes in probability in ``"incorrect"``, ``"correct"`` and ``"all"`` responses.
 
-    RLVR raises the probabilities of tokens in correct responses, and lowers those of tokens in incorrect responses.
-    Responses that could not be verified (NaN) count only in ``"all"``.
+    RLVR raises the probabilities of tokens in correct responses, and lowers the probabilities of tokens in incorrect
+    responses. Responses that could not be verified (NaN) count only in ``"all"``.
 
     Raises:
         ValueError: the lengths do not add up to the tokens.

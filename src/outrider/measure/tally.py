@@ -20,7 +20,7 @@ class TallyEntry(NamedTuple):
 
     Attributes:
         outcome: outcome of the verdict; None if the response was never verified, and so cannot be scored.
-        answer: answer text from the verifier; "" without one.
+        answer: answer text from the verifier; ``""`` without an answer text.
         truncated: whether a limit truncated the response.
         tokens: number of tokens sampled by the policy; 0 if unknown.
         entropy_sum, entropy_tokens: sum of the entropies, in nats, over the tokens that the policy sampled, and the
@@ -49,8 +49,8 @@ class Tally:
     """Counts of the sampled responses to one problem. Some fields also count the greedy response.
 
     Responses that could not be verified (timeout or error) count in ``samples``, but not in ``scorable``, which is the
-    ``n`` of pass@k. So ``n`` may differ between problems. Unparseable and truncated responses count in ``n``. They are
-    usually failures, since the verdict defines success.
+    ``n`` of pass@k. So ``n`` may differ between problems. Unparseable and truncated responses count in ``n``. The
+    verdict decides whether such a response succeeds; usually it fails.
 
     Attributes:
         problem, level: problem id and difficulty label.
@@ -59,7 +59,8 @@ class Tally:
         votes: number of verified responses that were parsed, not truncated, and have an answer text.
         majority: success of the most frequent answer, see :func:`outrider.measure.majority.majority_or_unknown`; NaN
             without a verified sample, or if the answers of verified responses are unknown.
-        greedy: success of the greedy response, 1 or 0; NaN if there is no greedy response or it could not be verified.
+        greedy: success of the greedy response, 1 or 0; NaN if there is no greedy response, or if the greedy response
+            could not be verified.
         truncated, unparseable: number of truncated and of unparseable samples.
         timeouts, errors: number of responses, including the greedy one, for which the verifier exceeded its time limit
             (timeouts) or failed (errors).

@@ -34,7 +34,8 @@ class Unsolved:
 
 
 def unsolved(problems: Sequence[str], n: ArrayLike, c: ArrayLike, k: int) -> Unsolved:
-    """Split the problems into those that one model solved, those that it did not solve, and undecided ones.
+    """Split the problems into problems that one model solved, problems that the model did not solve, and undecided
+    problems.
 
     For each problem, ``n`` is the number of verified rollouts and ``c`` the number of successes, as in
     :func:`pass_at_k`. All rollouts count, even beyond ``k``, and a problem with one success is solved. So compare only
@@ -168,7 +169,7 @@ class PassRates:
         ``samples`` has the number :math:`k_P` of rollouts of each unsolved problem, all of which failed. After
         :math:`k` failures, the distribution of a problem's pass rate is Beta(a, b + k). Under a beta distribution,
         enough rollouts solve every problem. So "unlucky" means that ``more`` rollouts (for example, as many again)
-        would solve the problem, which can be checked by sampling them.
+        would solve the problem, which can be checked by sampling these additional rollouts.
         """
         samples_P = np.asarray(samples, dtype=np.int64)
         log_M = self._log_missed(int(samples_P.max(initial=0)) + more)
@@ -186,17 +187,18 @@ def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
     .. math:: \ell(a, b) = \sum_P \Big[ \sum_{i<c_P} \ln(a + i) + \sum_{i<n_P-c_P} \ln(b + i)
               - \sum_{i<n_P} \ln(a + b + i) \Big]
 
-    The observed rate of every unsolved problem is 0, but the fit assigns higher rates to some: if many problems have a
-    rate of 0.05, some problems with 0 successes in 8 rollouts have this rate as well. A beta distribution plus a share
-    of impossible problems would be more realistic. But with few rollouts this share cannot be distinguished from a
-    small ``a``, so ``unlucky`` is biased upwards if impossible problems exist. The fit assumes that problems are
-    exchangeable; if they are not, fit each difficulty level separately.
+    The observed rate of every unsolved problem is 0, but the fit assigns higher rates to some of these problems. If
+    many problems have a rate of 0.05, some problems with 0 successes in 8 rollouts have this rate as well. A beta
+    distribution plus a share of impossible problems would be more realistic. But with few rollouts this share cannot be
+    distinguished from a small ``a``, so ``unlucky`` is biased upwards if impossible problems exist. The fit assumes
+    that problems are exchangeable; if they are not, fit each difficulty level separately.
 
     ``a`` and ``b`` are limited to the range from 1e-3 to 1e4. A fit at a limit (for example if all rates are equal) is
     returned unchanged. The function imports scipy.
 
-    Degenerate cases: NaN if no rollout succeeded or no rollout failed. Also NaN if no problem has two rollouts, since
-    the variation of rates then cannot be observed. Problems without rollouts are excluded.
+    Degenerate cases: the parameters are NaN if no rollout succeeded or no rollout failed. The parameters are also NaN
+    if no problem has two rollouts, since the variation of rates then cannot be observed. Problems without rollouts are
+    excluded.
 
     Raises:
         ValueError: :func:`pass_at_k` rejects the counts.
@@ -234,6 +236,6 @@ def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
 
 
 def _longer_than(i: Ints, counts_P: Ints) -> Ints:
-    """Return, for each ``i``, how many counts exceed ``i``: the likelihood contains the term for ``i`` so many
+    """Return, for each ``i``, how many counts exceed ``i``: the likelihood contains the term for ``i`` this many
     times."""
     return len(counts_P) - np.searchsorted(np.sort(counts_P), i, side="right")

@@ -35,14 +35,15 @@ class Aggregate(Options):
 
 
 class TokenMean(Aggregate):
-    r"""The number of trainable tokens in the stream, :math:`\sum_i n_i`."""
+    r"""Divides by the number of trainable tokens in the stream, :math:`\sum_i n_i`."""
 
     def divisor(self, tokens_R: Floats, max_tokens: int) -> float:
         return float(tokens_R[tokens_R > 0].sum())
 
 
 class SequenceMean(Aggregate):
-    r"""The mean over rows of each row's token mean: :math:`R\, n_i`, with :math:`R` the number of rows with a token."""
+    r"""The mean over rows of each row's token mean: divides by :math:`R\, n_i`, with :math:`R` the number of rows with
+    a token."""
 
     def divisor(self, tokens_R: Floats, max_tokens: int) -> Floats:
         with_tokens = tokens_R[tokens_R > 0]
@@ -51,7 +52,7 @@ class SequenceMean(Aggregate):
 
 
 class Constant(Aggregate):
-    """A denominator independent of response lengths: the number of rows times a constant."""
+    """Divides by the number of rows times a constant, which does not depend on response lengths."""
 
     length: int | None = Field(
         None, ge=1, description="constant number of tokens per row in the denominator; null: sample.max_tokens"

@@ -20,7 +20,7 @@ class Cispo(Bounded):
 
     so the gradient is the policy gradient with a bounded weight. Only the gradient of this term is meaningful; its
     value is not an expected gain. The paper has no lower bound and gives no number for the upper bound; the default of
-    4 gives ScaleRL's cap of 5.
+    4 gives ScaleRL's cap of 5 (1 + 4).
 
     Diagnostics: ``clip_low`` and ``clip_high`` are the fractions of tokens whose weight is clipped at the lower and at
     the upper bound, whatever their advantage.

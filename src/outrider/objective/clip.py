@@ -19,9 +19,9 @@ class Clip(Bounded):
     .. math:: g_t = \min\big(\rho_t A_t,\; \mathrm{clip}(\rho_t, 1 - \epsilon_l, 1 + \epsilon_h)\, A_t\big), \qquad
               g^\mathrm{dual}_t = \max(g_t,\; c\, A_t) \text{ if } A_t < 0
 
-    A token outside the bounds has no gradient if the update would move it further out: if its advantage is positive and
-    its ratio above the upper bound, or if its advantage is negative and its ratio below the lower bound. With the dual
-    clip, tokens with a negative advantage and a ratio above c have no gradient either.
+    A token outside the bounds has no gradient if the update would move its ratio further out. This holds for a positive
+    advantage with a ratio above the upper bound, and for a negative advantage with a ratio below the lower bound. With
+    the dual clip, tokens with a negative advantage and a ratio above c have no gradient either.
 
     Diagnostics: ``clip_low``, ``clip_high`` and ``clip_dual`` are the fractions of tokens whose gradient is removed by
     the lower bound, the upper bound and the dual clip.

@@ -17,9 +17,9 @@ from outrider.record.row import WeightedRow
 class ClipCov(Selection):
     """Removes the policy gradient of a few random tokens with high covariance of log-probability and advantage.
 
-    Tokens are drawn at random among those with a covariance (:func:`outrider.objective.selection.covariances`) from
-    ``low`` to ``high``. The number of drawn tokens is ``share`` times the number of all trainable tokens. The draw is
-    seeded by rollout and position, so it is the same in every epoch. If no token is in the range, no token is drawn.
+    Tokens are drawn at random among the tokens with a covariance (:func:`outrider.objective.selection.covariances`)
+    from ``low`` to ``high``. The number of drawn tokens is ``share`` times the number of all trainable tokens. The draw
+    is seeded by rollout and position, so it is the same in every epoch. If no token is in the range, no token is drawn.
     The released code draws only among tokens that the ratio's clip does not change; this component ignores the clip.
 
     Source: arXiv 2505.22617, Eqs. 11 and 12 (share 2e-4, covariance in [1, 5]).

@@ -11,7 +11,7 @@ with mean entropy :math:`e_k` per trainable token at sampling in step :math:`k`:
 A step without trainable tokens does not change the coefficient. With a bonus, rows with zero advantage are trained on
 too.
 
-Source: adaptive entropy control of Skywork-OR1, arXiv 2505.22312; the bounds are those of its released code.
+Source: adaptive entropy control of Skywork-OR1, arXiv 2505.22312; the bounds are from its released code.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class EntropyBonus:
 
 
 def entropies_of(row: WeightedRow, reader: str) -> np.ndarray:
-    """Return the entropies of a row's own tokens; ``reader`` names the option that needs them.
+    """Return the entropies of a row's own tokens; ``reader`` names the option that needs the entropies.
 
     Raises:
         UserError: the sampler recorded no entropies.

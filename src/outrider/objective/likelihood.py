@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 class Likelihood(Surrogate):
     r"""The log-probability of each token, weighted by its advantage: :math:`g_t = A_t \log \pi(y_t)`.
 
-    There is no ratio and no old policy: updates far from the sampling policy have the same form as the first update.
-    With the baseline ``imitation`` this surrogate is supervised fine-tuning. With negative advantages the loss is
-    unbounded below.
+    The loss contains no importance ratio and no old policy, so updates far from the sampling policy have the same form
+    as the first update. With the baseline ``imitation`` this surrogate is supervised fine-tuning. With negative
+    advantages the loss is unbounded below.
     """
 
     def gain(self, tokens: TokenRatios) -> tuple[Tensor, Marks]:

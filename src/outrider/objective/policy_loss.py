@@ -1,6 +1,6 @@
 """The whole objective: prepares a step's rows and an optimizer batch, and computes the loss of a micro-batch.
 
-Diagnostics. Unless stated otherwise, each is a mean over the trained tokens of a step's updates:
+Unless stated otherwise, each diagnostic is a mean over the trained tokens of a step's updates:
 
 =======================  ========================  ================================================================
 name                     present with              meaning
@@ -224,7 +224,8 @@ class ImitationLoss:
 
 
 def _corrected(correction: Correction, tokens: TokenBatch, old_N: Tensor, live_N: Tensor) -> TokenBatch:
-    """Return a micro-batch with the log-probabilities of its own pass as old ones, and with importance weights."""
+    """Return a micro-batch with the log-probabilities of its own pass as old log-probabilities, and importance
+    weights."""
     # NumPy, as components are written; reading from a GPU synchronises, which costs far less than an extra pass
     logs = (old_N - tokens.old_logprobs).double().cpu().numpy()
     live = live_N.cpu().numpy()

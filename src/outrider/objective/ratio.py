@@ -7,8 +7,8 @@ With :math:`\rho_t = \pi(y_t) / \pi_\mathrm{old}(y_t)`, over the own trainable t
 * ``sequence_token``: the value of :math:`s`, the gradient of :math:`\rho_t`: :math:`\mathrm{sg}[s]\,\pi(y_t) /
   \mathrm{sg}[\pi(y_t)]`. With one advantage for a whole row, ``sequence`` has the same value and gradient.
 
-For a branch, the response consists of the tokens of the branch's row: the tokens that it sampled itself, or its whole
-path under the prefix policy ``repeat``.
+For a branch, the response consists of the tokens of the branch's row: the tokens that the branch sampled itself, or its
+whole path under the prefix policy ``repeat``.
 
 On-policy, all ratios are 1 and every level gives the policy gradient. With a constant denominator and a baseline from
 the other rollouts' rewards, the expectation of this gradient is then the true gradient. Off-policy no level is exact: a

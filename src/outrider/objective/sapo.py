@@ -19,9 +19,9 @@ class Sapo(Surrogate):
     .. math:: g_t = \frac{4}{\tau}\, \sigma\big(\tau (\rho_t - 1)\big)\, A_t, \qquad
               \tau = \tau_+ \text{ if } A_t > 0, \text{ else } \tau_-
 
-    At :math:`\rho_t = 1` the gradient is that of :math:`\rho_t A_t`. Away from 1, on both sides and for both signs of
-    the advantage, it decays as :math:`4 \sigma (1 - \sigma)`, faster for a larger :math:`\tau`. The value has an
-    irrelevant offset of :math:`2 A_t / \tau`.
+    At :math:`\rho_t = 1` the gradient equals the gradient of :math:`\rho_t A_t`. Away from 1, on both sides and for
+    both signs of the advantage, the gradient decays as :math:`4 \sigma (1 - \sigma)`, faster for a larger :math:`\tau`.
+    The value has an irrelevant offset of :math:`2 A_t / \tau`.
 
     Diagnostics: ``gate`` is the fraction of the gradient that passes the gate (1 on-policy).
 

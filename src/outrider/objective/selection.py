@@ -33,10 +33,10 @@ class Selection(Options):
     Tokens are chosen over all rows of the optimizer batch, on all ranks, before the batch is split. So the choice does
     not depend on micro-batches, the order of rows or the number of processes. The inputs are known before the forward
     pass: advantages, recorded entropies, and old log-probabilities (the sampler's, or with ``objective.correction`` the
-    learner's). In the first update of a step the old log-probabilities are those of the current policy; in later
-    updates they are as old as the samples. All tokens that tie at the threshold are chosen. Denominators do not change.
-    A share of the :math:`N` trainable tokens of rows with positive weight means :math:`\max(1, \lfloor \mathrm{share}\,
-    N \rfloor)` tokens.
+    learner's). In the first update of a step the old log-probabilities come from the current policy; in later updates
+    they are as old as the samples. All tokens that tie at the threshold are chosen. Denominators do not change. A share
+    of the :math:`N` trainable tokens of rows with positive weight means :math:`\max(1, \lfloor \mathrm{share}\, N
+    \rfloor)` tokens.
     """
 
     leaves_out: ClassVar[bool] = False

@@ -1,5 +1,5 @@
 """SimKO: at high-entropy tokens, successes also reinforce the likeliest tokens, and failures penalise the likeliest
-more."""
+token more."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Simko(Bounded):
     remove; ``forking`` is the fraction of forking tokens.
 
     Source: arXiv 2510.14807 and its released code (compute_policy_loss_simko), which defines two details: entropies are
-    those of the trained policy, and the quantile interpolates linearly.
+    computed with the trained policy, and the quantile interpolates linearly.
     """
 
     low: float = Field(

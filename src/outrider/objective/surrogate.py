@@ -33,7 +33,8 @@ class Surrogate(Options):
 
     @property
     def reads_top(self) -> int:
-        """The number of likeliest tokens per position that the surrogate reads; 0 if it needs no entropies either."""
+        """The number of likeliest tokens per position that the surrogate reads; 0 if the surrogate needs neither these
+        tokens nor entropies."""
         return 0
 
     def gain(self, tokens: TokenRatios) -> tuple[Tensor, Marks]:

@@ -20,10 +20,10 @@ class TokenBatch(NamedTuple):
     Attributes:
         weights: weight of each token's loss; positive only for trainable tokens.
         lengths: number of own tokens in each row.
-        keeps: 0 for tokens whose policy gradient a selection removes, else 1.
+        keeps: 0 for tokens whose policy gradient a selection removes, otherwise 1.
         importance: importance weights of the policy term.
         penalties: coefficients of the penalty on the distance from the sampling policy.
-        pulled: 0 for tokens without a KL penalty to the reference, else 1.
+        pulled: 0 for tokens without a KL penalty to the reference, otherwise 1.
     """
 
     old_logprobs: Tensor

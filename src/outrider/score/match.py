@@ -11,11 +11,12 @@ from outrider.record.normalised import normalised
 
 
 class Matcher:
-    """Finds the problem of a response with three rules, tried in order. ``counts`` has the number of matches by rule.
+    """Finds the problem of a saved response with three rules, tried in order. ``counts`` has the number of matches by
+    rule.
 
     1. ``id``: the problem id in the saved generations (the dump) is the id of a problem of the task.
-    2. ``text``: the dump's prompt, or the text whose hash is the dump's id, is a problem's prompt or question, ignoring
-       case, spacing and Unicode variants.
+    2. ``text``: the dump's prompt, or the text whose hash is the dump's problem id, is a problem's prompt or question,
+       ignoring case, spacing and Unicode variants.
     3. ``within``: the dump's prompt contains exactly one question of the task, for example in another prompt template.
        If the longest of several questions contains all others, only the longest counts.
 

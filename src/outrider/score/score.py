@@ -31,7 +31,7 @@ class Scored(NamedTuple):
         rollouts: rollouts as plain data (:mod:`outrider.importers.plain`), with new verdicts and problem ids.
         evaluation: pass@k, majority vote and other metrics; the lengths are 0 if the file has no token counts.
         notes: sentences that say how problems were matched, what was skipped, and how the file's verdicts differ from
-            the new ones.
+            the new verdicts.
         models: one evaluation per model, if the file has responses of several models.
     """
 
@@ -108,10 +108,10 @@ def _verified(
 
 
 def _asked(problem: Problem, prompt: str | None) -> Problem:
-    """Return the problem with the dump's prompt, since the end of a prompt may open a reasoning block.
+    """Return the problem with the prompt of the saved response, since the end of a prompt may open a reasoning block.
 
-    The problem does not change if the dump has only its question, as in many dumps: the question does not show how the
-    prompt ended.
+    The problem does not change if only its question was saved, which is common: a question does not show how the prompt
+    ended.
     """
     return problem.prompted(prompt) if prompt and prompt.strip() not in problem.prompt else problem
 

@@ -33,11 +33,11 @@ _STEP = re.compile(r"(\d{1,4})([-+*/])(\d{1,4})=(\d{1,4})")
 
 
 class Countdown(Task):
-    """Countdown problems; every size in ``sizes`` has equal probability. Ids are ``countdown:<sorted
-    numbers>><target>``.
+    """Countdown problems; every problem size (number of given numbers) in ``sizes`` has equal probability. Ids are
+    ``countdown:<sorted numbers>><target>``.
 
     Training and held-out problems are disjoint by construction, since a hash of sorted numbers and target decides which
-    problems are held out. So a held-out problem is also held out with its numbers in another order.
+    problems are held out. So a held-out problem stays held out when its numbers are in another order.
 
     >>> task = Countdown()
     >>> p = task.train(0)
@@ -91,11 +91,11 @@ class Countdown(Task):
         raise AssertionError("unreachable")
 
     def heldout(self, n: int) -> list[Problem]:
-        """Return the first ``n`` held-out problems, alternating between sizes, without duplicates; ``seed`` has no
-        effect.
+        """Return the first ``n`` held-out problems, alternating between sizes, without duplicates; the option ``seed``
+        has no effect.
 
-        If the ranges are small, there are fewer problems: for three numbers up to 12, 249 problems are held out by
-        default, and 222 of them are in the shuffled population, from which this method selects.
+        If the ranges are small, there are fewer problems. For three numbers up to 12, 249 problems are held out by
+        default. Of these problems, 222 are in the shuffled population, from which this method selects.
         """
         if self.heldout_order == "shuffled":
             return _population(self.sizes, self.highest, self.cap)[:n]
@@ -111,7 +111,7 @@ class Countdown(Task):
         """Replay the steps: operands must be available, results correct, all numbers used, and the target reached.
 
         The remaining numbers that the response writes are not verified, since an error in them only leads to wrong
-        steps later. A truncated response is always incorrect. The time is linear in the length of the text.
+        steps later. A truncated response is always incorrect. Verification takes time linear in the length of the text.
         """
         # a multiset, since two equal numbers may each be used once
         left = Counter(problem.answer["numbers"])

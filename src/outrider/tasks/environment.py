@@ -70,7 +70,8 @@ class EnvironmentTask(TurnTable):
 
 
 class MakeEnvironment:
-    """Picklable function that creates a class's environments. The process that unpickles it imports the class again."""
+    """Picklable function that creates a class's environments. The process that unpickles the function imports the class
+    again."""
 
     def __init__(self, where: str, verifier: Verifier) -> None:
         self.where, self.verifier = where, verifier
@@ -89,7 +90,8 @@ class MakeEnvironment:
 
 
 class VerifiedEnvironment(Environment):
-    """Wraps an environment. If it ends a rollout without a verdict, the table's verifier verifies the last turn."""
+    """Wraps an environment. If the environment ends a rollout without a verdict, the table's verifier verifies the last
+    turn."""
 
     def __init__(self, environment: Environment, verifier: Verifier) -> None:
         self._environment, self._verifier = environment, verifier

@@ -57,7 +57,7 @@ class Fields(dict[str, Any]):
             return default
 
     def hint(self, name: str) -> str:
-        """Return a hint for an error about an unknown name, which is the most similar name of a field or nested field.
+        """Return a hint for an error about an unknown field name: the most similar name of a field or nested field.
 
         >>> Fields({"extra_info": {"question": "?"}}).hint("question")
         "did you mean 'extra_info.question'?"
@@ -84,7 +84,7 @@ def _is_nan(value: Any) -> bool:
 
 
 def _inside(name: str, value: Any) -> Iterator[str]:
-    """Yield the dotted names of nested fields, but for a list only if it is a list of messages."""
+    """Yield the dotted names of nested fields; a list has nested fields only if it is a list of messages."""
     members: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, Mapping):
         members = value.items()

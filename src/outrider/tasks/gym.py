@@ -91,7 +91,8 @@ class Gym(Task):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of held-out problems, and of training draws repeated so far (the problem was held out, or failed)."""
+        """Number of held-out problems, and number of training draws repeated so far because the problem was held out or
+        could not be generated."""
         return {"heldout": len(self._heldout), "redrawn": self._redrawn}
 
     def train(self, index: int) -> Problem:

@@ -31,12 +31,12 @@ def shuffled(
     """Return distinct held-out problems in exchangeable (random) order, alternating between levels.
 
     Each level has ``draws / len(levels)`` draws. Duplicates are dropped, and the remaining problems are sorted by a
-    hash of their key. In the order of the draws, the common problems of a small level would come first, and common
-    problems are easy: problems 600 to 899 of Countdown were harder than problems 0 to 299.
+    hash of their key. In the order of the draws, a level's frequently drawn problems would come first, and such
+    problems are easy: in Countdown, problems 600 to 899 were harder than problems 0 to 299.
 
     ``key`` returns a problem's identity, or None if the problem is for training. The returned population does not
-    depend on the number of problems that are evaluated. It ends when the smallest level is exhausted, so that all
-    levels have equal shares.
+    depend on the number of problems that are evaluated. The population ends when the smallest level is exhausted, so
+    that all levels have equal shares.
 
     >>> found = shuffled([1, 2], lambda dice, level: dice.below(10**level), str, seed="doctest", draws=4000)
     >>> len(found), sorted(found[::2]), max(found[1::2]) > 9
@@ -74,7 +74,7 @@ def drawn(
 
 
 class HeldoutRange(Protocol):
-    """The range of held-out problems to evaluate, which has ``problems`` problems after the first ``skip`` problems."""
+    """The range of held-out problems to evaluate: the next ``problems`` problems after the first ``skip`` problems."""
 
     @property
     def problems(self) -> int: ...

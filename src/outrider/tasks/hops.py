@@ -102,9 +102,10 @@ class Hops(TurnTask):
         raise AssertionError("unreachable")
 
     def heldout(self, n: int) -> list[Problem]:
-        """Return the first ``n`` held-out problems, alternating between numbers of hops; ``seed`` has no effect.
+        """Return the first ``n`` held-out problems, alternating between numbers of hops; the option ``seed`` has no
+        effect.
 
-        If a level is small, there are fewer problems: for one hop, the shuffled population has 214.
+        If a level is small, there are fewer problems: for one hop, the shuffled population has 214 problems.
         """
         if self.heldout_order == "shuffled":
             return _population(self.hops, self.astray)[:n]

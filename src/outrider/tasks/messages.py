@@ -12,7 +12,8 @@ ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
 class Chat(NamedTuple):
-    """The messages of a prompt: the text of the last message, which is the user's, and the messages before it."""
+    """The messages of a prompt: the text of the last message, which is the user's, and the messages before the last
+    one."""
 
     before: tuple[Mapping[str, Any], ...]
     prompt: str

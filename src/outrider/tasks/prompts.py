@@ -4,9 +4,9 @@ Templates with chat markers (``qwen-…``, ``llama``, ``r1-distill``, ``deepseek
 assistant's turn, so they need ``policy.chat=false``. ``boxed`` and ``answer-line`` have no chat markers, and are for
 base models, or for the user's message with ``policy.chat=true``. ``r1`` is for base models.
 
-The instruction to reason and to box the answer is quoted exactly from Qwen2.5-Math and DeepSeekMath. ``r1`` and
-``answer-line`` ask for the formats of DeepSeek-R1-Zero (arXiv 2501.12948) and DAPO (arXiv 2503.14476), in Outrider's
-own words.
+The instruction to reason and to box the answer is quoted exactly from Qwen2.5-Math and DeepSeekMath. In Outrider's own
+words, ``r1`` asks for the format of DeepSeek-R1-Zero (arXiv 2501.12948), and ``answer-line`` for the format of DAPO
+(arXiv 2503.14476).
 """
 
 from __future__ import annotations

@@ -121,12 +121,13 @@ class PythonTool(TurnTable):
         return MakeInterpreter(self)
 
     def example_turns(self, problem: Problem) -> list[str]:
-        """Return two blocks, of which the second needs the first, and an answer."""
+        """Return three turns: two code blocks, of which the second needs the first, and an answer."""
         return [*(f"```python\n{code}{_CLOSED}" for code in ("x = 6 * 7\nprint(x)", "print(x + 1)")), "43"]
 
 
 class MakeInterpreter:
-    """Picklable function that creates interpreters. It reports a missing sandbox at once, not in each environment."""
+    """Picklable function that creates interpreters. The function reports a missing sandbox when it is created, not in
+    each environment."""
 
     def __init__(self, task: PythonTool) -> None:
         from outrider.verify.sandbox_choice import find_way  # imported here, since a recipe does not need it

@@ -91,7 +91,7 @@ def _json_lines(path: Path, file: IO[bytes]) -> Iterator[tuple[str, Any]]:
 
 
 def _json(path: Path, file: IO[bytes]) -> Iterator[tuple[str, Any]]:
-    """Yield the values of an array, or one object per line, as many files named .json have."""
+    """Yield the values of an array, or one object per line, because many files named .json have one object per line."""
     start = file.read(1024)
     if not start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
         file.seek(0)

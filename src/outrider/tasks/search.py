@@ -30,11 +30,12 @@ class Search(TurnTable):
     """Questions of a table, and a corpus that the policy can search. A turn ends with ``</search>`` or ``</answer>``.
 
     The reply to ``<search>query</search>`` contains the best passages, as ``<information>Doc 1(Title: …)
-    …</information>``, or a notice if no search is left. ``<answer>…</answer>`` ends the rollout. The table's verifier
-    (usually ``qa``, exact match with aliases) verifies only this turn, so an answer in the prompt or a passage does not
-    count. A turn with neither tag ends the rollout without an answer. The reply to ``</search>`` without an opening tag
-    is an error. Text in the last token after the tag that ends a turn is kept but ignored. Passages are truncated to
-    ``longest`` characters, and further if the observation with both tags would exceed ``limits.bytes``.
+    …</information>``, or a notice if the rollout has used all its ``searches``. ``<answer>…</answer>`` ends the
+    rollout. The table's verifier (usually ``qa``, exact match with aliases) verifies only this turn, so an answer in
+    the prompt or a passage does not count. A turn with neither tag ends the rollout without an answer. The reply to
+    ``</search>`` without an opening tag is an error. Text in the last token after the tag that ends a turn is kept but
+    ignored. Passages are truncated to ``longest`` characters, and further if the observation with both tags would
+    exceed ``limits.bytes``.
 
     Source: Search-R1 (arXiv 2503.09516), for tags, format and the number of three passages, which Tree-GRPO and
     DEEP-GRPO use as well. Deviation: in Search-R1, the reply to a turn with neither tag is an error, and the rollout
@@ -89,7 +90,7 @@ class Search(TurnTable):
         return MakeSearch(self)
 
     def example_turns(self, problem: Problem) -> list[str]:
-        """Return two searches, for the first and for the second half of the question's words, and an answer."""
+        """Return three turns: searches for the first and the second half of the question's words, and an answer."""
         words = re.findall(r"\w+", str(problem.metadata.get("question", problem.prompt))) or ["1"]
         half = (len(words) + 1) // 2
         queries = (words[:half], words[half:] or words)
@@ -99,8 +100,8 @@ class Search(TurnTable):
 class MakeSearch:
     """Picklable function that creates environments, which share one index.
 
-    The index is built when this object is created, so that errors can be shown, and is pickled with the object. If
-    there is an index folder, the process that unpickles the object reads the folder instead.
+    The index is built when this object is created, so that errors are shown at once, and the index is pickled with the
+    object. If there is an index folder, the process that unpickles the object reads the folder instead.
     """
 
     def __init__(self, task: Search, index: Index | None = None) -> None:

@@ -242,7 +242,7 @@ class _Teller:
         return said
 
     def _phrase(self, part: str, kind: str, **words: Any) -> str:
-        """Return a random phrase of a kind, with its words filled in. Some small numbers have own words, such as
+        """Return a random phrase of a kind, with its words filled in. Some small numbers have their own words, such as
         "twice"."""
         if kind in ("times", "part"):
             words |= {"times": wording()["times"][words["n"]], "part": wording()["parts"][words["n"]]}

@@ -61,8 +61,8 @@ class Suite(Task):
     """The problems of several test sets, which are all held out: a suite is only for evaluation.
 
     Each problem contains the name of its test set. So the table of an evaluation has one row per set, and one row for
-    all problems, with equal weights. The difficulty levels of a set are kept. If ``data`` names a folder, every set is
-    read from this folder, otherwise from the hub.
+    all problems, in which every problem has equal weight. The difficulty levels of a set are kept. If ``data`` names a
+    folder, every set is read from this folder; otherwise every set is read from the hub.
 
     Raises:
         UserError: the suite or a set does not exist, the file of a set is missing or broken, or a set has duplicate

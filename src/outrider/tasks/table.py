@@ -59,21 +59,21 @@ class Table(Task):
     r"""Problems from a table for training and a held-out table. See :mod:`outrider.tasks.rows` for the formats.
 
     Each epoch of training uses a new seeded permutation of the training table. Training problems whose prompt is also
-    held out (compared without case, spacing and Unicode variants) are skipped and counted in ``counts``, and so are
-    problems of a level that is not in ``levels``. Held-out problems alternate between levels, in an order that does not
-    depend on the order of the file.
+    held out (compared without case, spacing and Unicode variants) are skipped and counted in ``counts``. Training
+    problems of a level that is not in ``levels`` are skipped and counted, too. Held-out problems alternate between
+    levels, in an order that does not depend on the order of the file.
 
     The ``prompt`` is a text with field names in braces, or the name of a template in :mod:`outrider.tasks.prompts`.
     Alternatively, the field that ``messages`` names has the prompt as a chat (:mod:`outrider.tasks.messages`). A dotted
     field name selects a nested value in objects or lists: ``reward_model.ground_truth``, ``messages.0.content``.
 
     With ``skip: empty``, rows without an answer or a question (missing, null, NaN, blank or an empty list) are skipped
-    and counted; otherwise such a row is an error if the verifier needs the answer. With ``skip: long``, rows whose
-    prompt leaves fewer than ``sample.max_tokens`` tokens of the model's context are skipped and counted; otherwise a
+    and counted. Otherwise such a row is an error if the verifier needs the answer. With ``skip: long``, rows whose
+    prompt leaves fewer than ``sample.max_tokens`` tokens of the model's context are skipped and counted. Otherwise a
     run does not start if a prompt leaves no room for a response. ``skip: [empty, long]`` skips both kinds of rows.
 
-    Stages that show or continue solutions read them from the field ``solution`` of training rows. The solution of a row
-    may be missing, null or empty, but at least one row must have a solution.
+    Stages that show or continue solutions read the solutions from the field ``solution`` of training rows. The solution
+    of a row may be missing, null or empty, but at least one row must have a solution.
 
     The ``verifier`` reads gold answers and verifies responses (:mod:`outrider.verify.verifiers`). No file is read
     before the first problem is needed.
@@ -167,7 +167,8 @@ class Table(Task):
         return self._skips("long")
 
     def leave_out(self, places: Collection[tuple[str, str]]) -> None:
-        """Exclude rows whose prompts are too long for the model. Each row is given by its side and its place."""
+        """Exclude the given rows, because their prompts are too long for the model. ``places`` has each row's side
+        (training or held-out) and its place in the file."""
         for made in ("_sides", "fingerprint"):
             self.__dict__.pop(made, None)
         self.__dict__["_long"] = frozenset(places)
@@ -198,7 +199,7 @@ class Table(Task):
         return self.verifier.right(problem)
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """Verify a response; if the verifier needs this, in a separate process, which can be killed."""
+        """Verify a response. If the verifier may hang, it runs in a separate process, which can be killed."""
         if self.verifier.pooled:
             return self.verify_all([(problem, text, finished)])[0]
         start = time.perf_counter()
@@ -353,7 +354,7 @@ class Table(Task):
         return {"solution": _text(row, self.solution)}
 
     def _level(self, row: Fields, heldout: bool) -> str:
-        """Return the level of a row; "" if null. Held-out rows must have the field, training rows may omit it."""
+        """Return a row's level; ``""`` if null. Held-out rows must have the field, training rows may omit it."""
         level = self.level
         if level is None or (level not in row and not heldout):
             return ""

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 
 class Task(Options):
-    """A source of problems that also verifies responses. Each field is an option; state is in ``PrivateAttr``
-    attributes.
+    """A source of problems that also verifies responses. Each field is an option; private attributes hold the state.
 
     ``train(index)`` returns a problem of an endless, reproducible stream. The same index gives the same problem on
     every machine, so one integer is enough to store the position in the data. A finite set of problems is repeated in
@@ -39,7 +38,8 @@ class Task(Options):
         raise NotImplementedError
 
     def heldout(self, n: int) -> list[Problem]:
-        """Return the first ``n`` held-out problems, spread over the levels; fewer if the set is smaller."""
+        """Return the first ``n`` held-out problems, spread over the levels; fewer if the task has fewer held-out
+        problems."""
         raise NotImplementedError
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
@@ -64,7 +64,7 @@ class SolvedTask(Protocol):
     """A task that can provide correct responses for problems without ``metadata["solution"]``."""
 
     def right(self, problem: Problem) -> str | None:
-        """A response that must be accepted as correct; None if the task cannot provide one."""
+        """Return a response that must be accepted as correct; None if the task cannot provide any."""
         ...
 
 
@@ -117,7 +117,7 @@ def verify_in_turn(task: Task, items: Sequence[Item]) -> list[Verdict]:
 
 
 def right_response(task: Task, problem: Problem) -> str | None:
-    """A response that must be accepted as correct; None if the task cannot provide one."""
+    """Return a response that must be accepted as correct; None if the task cannot provide any."""
     return task.right(problem) if isinstance(task, SolvedTask) else problem.metadata.get("solution")
 
 

@@ -14,8 +14,8 @@ from outrider.tasks.turn_task import TurnTask
 
 
 class TurnTable(TurnTask):
-    """A task with the problems and the verifier of a table. A subclass's ``makes`` returns how to create
-    environments."""
+    """A task with the problems and the verifier of a table. A subclass's ``makes`` returns the function that creates
+    the environments."""
 
     problems: Table = Field(description="table of problems, with the options of the task `table`")
 

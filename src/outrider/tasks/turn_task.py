@@ -67,7 +67,8 @@ class TurnTask(Task):
         raise NotImplementedError
 
     def makes(self) -> Make:
-        """Return the function that creates environments. It is unpickled once, in the process that forks them."""
+        """Return the function that creates environments. The function is unpickled once, in the process that forks the
+        environments."""
         return self.make_environment
 
     def environments(self) -> Environments:
@@ -85,7 +86,8 @@ class TurnTask(Task):
         return self
 
     def demonstration(self, problem: Problem) -> list[str] | None:
-        """Return the turns of a rollout that must be verified as correct; None if the task cannot provide them."""
+        """Return the turns of a rollout that must be verified as correct; None if the task cannot provide such a
+        rollout."""
         return None
 
     def example_turns(self, problem: Problem) -> list[str]:
@@ -101,5 +103,6 @@ class TurnTask(Task):
         return None
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """Return an incorrect verdict, since a limit truncated a rollout without a verdict from its environment."""
+        """Return an incorrect verdict, because a rollout without a verdict from its environment was truncated by a
+        limit."""
         return incorrect(detail="truncated")

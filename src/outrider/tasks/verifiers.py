@@ -24,7 +24,8 @@ if TYPE_CHECKING:  # not imported at run time, since a recipe may only name the 
 
 
 class Verifiers(TurnTask):
-    """An environment for ``verifiers`` 0.4, whose tasks are the problems and whose reward is the score.
+    """An environment for the package ``verifiers`` 0.4: the environment's tasks are the problems, and its reward is the
+    score.
 
     The environment's harness requests turns from the model. Outrider's sampler is the model of every agent that names
     no other model. The first messages of the environment, with the tools, are the prompt. Later messages, from tools or
@@ -123,7 +124,8 @@ class Verifiers(TurnTask):
 
     @property
     def _order(self) -> np.ndarray[Any, Any]:
-        """The order of all tasks. It does not depend on the training seed, so neither do the held-out tasks."""
+        """The order of all tasks. The order does not depend on the training seed, so the held-out tasks do not depend
+        on this seed either."""
         assert self._tasks is not None
         return permutation(0, -1, self._tasks)
 

@@ -40,7 +40,7 @@ class WordProblems(Task):
     level.
 
     Training and held-out problems are disjoint by construction, since a hash of shape and numbers decides which
-    problems are held out. So a held-out story is also held out if it is told in other words.
+    problems are held out. So a held-out story stays held out when it is told in other words.
 
     >>> task = WordProblems()
     >>> problem = task.train(0)
@@ -89,7 +89,8 @@ class WordProblems(Task):
         return f"word_problems/2/{numbers}/{self.seed}/{self.pool}{order}"
 
     def train(self, index: int) -> Problem:
-        """Return training problem ``index``. With a ``pool``, the first problems repeat, in a new order each epoch."""
+        """Return training problem ``index``. With a ``pool``, the first ``pool`` problems repeat, in a new order in
+        each epoch."""
         index = in_pool(self.seed, index, self.pool)
         for attempt in itertools.count():
             draw = Dice(identity_seed(self.seed, "word problem", index, attempt))
@@ -99,8 +100,8 @@ class WordProblems(Task):
         raise AssertionError("unreachable")
 
     def heldout(self, n: int) -> list[Problem]:
-        """Return the first ``n`` held-out problems, alternating between levels, without duplicates; ``seed`` has no
-        effect.
+        """Return the first ``n`` held-out problems, alternating between levels, without duplicates; the option ``seed``
+        has no effect.
 
         The shuffled population, from which this method selects, has about 1,000 problems, or fewer for tiny ranges.
         """
@@ -146,7 +147,7 @@ class WordProblems(Task):
         )
 
     def _shown(self, draw: Dice, story: Story) -> list[Story]:
-        """Return no, one or two solved examples, in the style of the story's solution."""
+        """Return zero, one or two solved examples, in the style of the story's solution."""
         if draw.below(1000) >= 1000 * self.examples:
             return []
         alike = draw.below(2) == 0
@@ -172,7 +173,8 @@ def asked(story: Story) -> str:
 
 
 def answered(story: Story) -> str:
-    """Return the solution, which follows the question. It starts with a space, so that names have the same tokens."""
+    """Return the solution, which follows the question. The solution starts with a space, so that its names have the
+    same tokens as names in the question."""
     return f" {story.solution}"
 
 

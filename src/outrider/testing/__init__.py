@@ -1,4 +1,4 @@
-"""Tests of your own components against laws (properties that every component must have), such as :func:`check_stage`.
+"""Functions such as :func:`check_stage`, which test your own components against laws (properties of all components).
 
 Outrider's own test suite checks the shipped components against the same laws.
 """

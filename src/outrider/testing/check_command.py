@@ -61,7 +61,8 @@ def check_command(name: str, options: Sequence[str] = ()) -> int:
         0 if all laws hold; 1 if a law is broken, after a message with the law, the input and the result.
 
     Raises:
-        UserError: the component cannot be loaded, there are no laws for it, or it rejects the options.
+        UserError: the component cannot be loaded, there are no laws for this kind of component, or the component
+            rejects the options.
     """
     cls = load(name)
     base = next(base for base in KINDS if issubclass(cls, base))
@@ -102,7 +103,7 @@ def check_command(name: str, options: Sequence[str] = ()) -> int:
 
 
 def load(name: str) -> type[Options]:
-    """Return the class, given its import path or its name in an installed package's entry points.
+    """Return the class of a component, given its import path or its name in an installed package's entry points.
 
     Raises:
         UserError: the class cannot be loaded, or there are no laws for this kind of component.
@@ -114,7 +115,7 @@ def load(name: str) -> type[Options]:
 
 
 def made(cls: type[Options], name: str, function: str, options: Sequence[str]) -> Options:
-    """Create an instance of ``cls`` with these options.
+    """Create an instance of the component ``cls`` with these options.
 
     Raises:
         UserError: a required option is missing, or the class rejects the options.
@@ -130,7 +131,8 @@ def made(cls: type[Options], name: str, function: str, options: Sequence[str]) -
 
 
 def idle_stage(claims: StageClaims) -> str:
-    """Return a warning if the stage neither requested nor dropped a rollout in any situation; else an empty string."""
+    """Return a warning if the stage neither requested nor dropped a rollout in any situation; otherwise return an empty
+    string."""
     theirs = _reasons_before()
     for around in SITUATIONS.values():
         life = Life(claims, around)
@@ -147,7 +149,8 @@ def _reasons_before() -> set[str]:
 
 
 def idle_credit(component: Baseline | Shaper | RewardShaper) -> str:
-    """Return a warning if a shaper changed no advantage of any group; otherwise, and for baselines, an empty string."""
+    """Return a warning if a shaper changed no advantage of any group; otherwise, and for baselines, return an empty
+    string."""
     for chain in [] if isinstance(component, Baseline) else chains(component):
         without = [link for link in chain if link is not component]
         for group in GROUPS:

@@ -43,7 +43,7 @@ def check_stage(
             requests in a step. None: no limit is checked.
         first: whether the stage requests rollouts for problems without rollouts, like ``uniform``. Other stages start
             from existing groups.
-        exact: whether the stage requests exactly ``budget``.
+        exact: whether the stage requests exactly ``budget`` rollouts.
         single: whether the stage drops single rollouts, each with its own reason.
 
     >>> from outrider.explore import Uniform
@@ -53,7 +53,7 @@ def check_stage(
 
 
 def check_baseline(make: Baseline | Callable[[], Baseline], **claims: Any) -> None:
-    """Check a baseline against the laws of credit, on random ragged groups and forests with fixed seeds.
+    """Check a baseline against the laws of credit, on random groups, with and without branches, from fixed seeds.
 
     Args:
         make: the baseline, or a function that creates it.

@@ -49,8 +49,8 @@ class CreditClaims(NamedTuple):
         shift: whether a constant added to all rewards changes no advantage.
         scale: the power of s in A(s r) = s^power A(r) for s > 0, with advantages A of rewards r. None: there is no such
             law, for example because of an epsilon.
-        still: whether equal rewards give advantages of exactly 0. False for components that also use other inputs, such
-            as lengths.
+        still: whether equal rewards give advantages of exactly 0. This claim is False for components that also use
+            other inputs, such as lengths.
         compares: whether rewards are only compared with each other, so that the only rollout of a group gets 0.
         ordered: for baselines, whether a rollout with a higher reward never has a lower advantage, among rollouts
             without branches.

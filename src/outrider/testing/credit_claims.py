@@ -98,7 +98,7 @@ def keeps_the_order_of_rewards(claims: CreditClaims) -> None:
 def gives_a_lone_dissenter_most(claims: CreditClaims) -> None:
     """The only success or failure of a group has the largest advantage. The claim ``dissent`` adds this for baselines.
 
-    Leave-one-out filters once dropped such groups, since for three of four rollouts all other rewards are equal.
+    Leave-one-out filters once dropped such groups, because all other rewards of the group are equal.
     """
     if not (isinstance(claims.component, Baseline) and claims.dissent):
         return
@@ -149,4 +149,5 @@ CLAIMED_LAWS: dict[str, Callable[[CreditClaims], None]] = {
     "small differences": takes_small_differences_as_signal,
     "alike": gives_all_tokens_of_a_member_the_same,
 }
-"""The optional laws of a credit component. The key is the claim that adds the law, or another name."""
+"""The optional laws of a credit component. The key is the claim that adds the law; a second law of the same claim has
+its own name as key."""

@@ -26,7 +26,7 @@ class EnvironmentPlays:
     """An environment with the example episodes that every law uses.
 
     Args:
-        make: function that creates an environment; it is pickled.
+        make: function that creates an environment; the function is pickled.
         seconds: time limit of a turn, like ``limits.seconds`` of a task.
     """
 
@@ -61,7 +61,8 @@ class EnvironmentPlays:
             return self.played(environments), self._to_odd_turns(environments)
 
     def _to_odd_turns(self, environments: Environments) -> dict[str, list[Reply | Failed]]:
-        """Return the replies to odd turns up to the first failure: a turn that hangs takes the whole time limit."""
+        """Return the replies to odd turns up to the first failure: later turns are not played, because each turn that
+        hangs uses the whole time limit."""
         found: dict[str, list[Reply | Failed]] = {}
         for place, (problem, turns) in enumerate(self.examples, 1):
             for number, (name, odd) in enumerate(odd_turns(turns).items()):
@@ -126,7 +127,8 @@ def require_plain(reply: object, what: str) -> None:
 
 
 def works_in_a_process(plays: EnvironmentPlays) -> None:
-    """A separate process can import the environment, which there answers every turn within the time limit."""
+    """A separate process can import the environment, and there the environment answers every turn within the time
+    limit."""
     assert plays.alone
 
 
@@ -144,7 +146,8 @@ def says_the_same_again(plays: EnvironmentPlays) -> None:
 
 
 def shares_no_state(plays: EnvironmentPlays) -> None:
-    """Several environments in one process reply as they would alone; closing one does not affect the others."""
+    """Several environments in one process reply as they would alone; closing one environment does not affect the
+    others."""
     environments = LocalEnvironments(plays.make, plays.limits)
     running = {(place, k): list(turns) for place, (_, turns) in enumerate(plays.examples) for k in range(2)}
     found: dict[tuple[int, int], list[Reply]] = {key: [] for key in running}

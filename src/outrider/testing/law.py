@@ -37,8 +37,8 @@ class LawError(AssertionError):
 def breaks(law: str = "", situation: str = "", component: str = "") -> Iterator[None]:
     """Context manager that converts every exception to a :class:`LawError` with law, situation and component.
 
-    If context managers are nested, the names of the innermost one are kept. An exception raised by the component also
-    breaks the law, and becomes the cause of the :class:`LawError`.
+    If context managers are nested, the names of the innermost context manager are kept. An exception raised by the
+    component also breaks the law, and becomes the cause of the :class:`LawError`.
 
     >>> try:
     ...     with breaks("metrics", "empty batch", "Retry"):

@@ -46,7 +46,8 @@ class Halved(Ragged):
 
 
 def by_rate(request: SampleRequest, member: int) -> Outcome:
-    """Return an outcome with which some problems are always solved, some never, and most of them sometimes.
+    """Return an outcome with which some problems are always solved, some are never solved, and most are solved
+    sometimes.
 
     Whether a rollout solves a problem of the last kind depends on the group and on the rollout's index in the group.
     """

@@ -30,7 +30,7 @@ class StageClaims(NamedTuple):
             requests in a step. None: no limit is checked.
         first: whether the stage requests rollouts for problems without rollouts. Other stages start from groups with
             rollouts.
-        exact: whether the stage requests exactly ``budget``.
+        exact: whether the stage requests exactly ``budget`` rollouts.
         single: whether the stage drops single rollouts, each with its own reason.
     """
 

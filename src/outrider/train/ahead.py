@@ -38,7 +38,8 @@ class Ahead:
         problems: problems per step.
 
     Attributes:
-        explored: the groups of the next step, once they are sampled; None if they are sampled in their own step.
+        explored: the groups of the next step, once they are sampled; None if these groups are sampled in their own
+            step.
         error: the exception that ended the last exploration. Explorer and collector then have the state from before
             that exploration.
     """
@@ -95,7 +96,7 @@ class Ahead:
             RolloutStore(folder).write(0, rollouts, _NAME)
 
     def load(self, state: Mapping[str, Any], folder: Path) -> None:
-        """Restore the explored step of a checkpoint, if it has one."""
+        """Restore the explored step of a checkpoint, if the checkpoint has one."""
         self.explored = self.error = None
         if (saved := state.get(_NAME)) is not None:
             self.explored = Explored(_groups(saved["groups"], folder), saved["metrics"])

@@ -31,7 +31,8 @@ class Collector:
     problem's level.
 
     Args:
-        entropies: the learner's function for token entropies; None if the sampler records them or nothing reads them.
+        entropies: the learner's function for token entropies; None if the sampler records entropies or nothing reads
+            them.
         prompt_end: text with which the chat template ends every prompt, which may open a reasoning block; None without
             a template.
     """
@@ -59,7 +60,7 @@ class Collector:
         ]
 
     def _again(self, request: SampleRequest) -> Rollout:
-        """Replay a rollout of an earlier step: the verdict stays, the reward is recomputed."""
+        """Replay a rollout of an earlier step: the verdict stays, and the reward is recomputed."""
         rollout = request.replayed()
         assert rollout.verdict is not None
         return rollout.verified(rollout.verdict, self.reward.of(rollout.verdict))
@@ -79,7 +80,7 @@ class Collector:
         return rollouts if self._entropies is None else with_entropies(rollouts, self._entropies)
 
     def renewed(self) -> Collector:
-        """Return a collector with the same parts but no statistics, so its batches do not depend on earlier ones."""
+        """Return a collector with the same parts but no statistics, so its batches do not depend on earlier batches."""
         parts = self.sampler, self.task, self.reward, self.ranks, self.clock
         return Collector(*parts, prompt_end=self._prompt_end)
 
@@ -98,7 +99,7 @@ class Collector:
 
     @property
     def last_notices(self) -> list[str]:
-        """Pending notices of this rank's sampler after an interruption, when other ranks may be gone."""
+        """Return pending notices of this rank's sampler after an interruption, when other ranks may be gone."""
         return [*self.sampler.notices]
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ from outrider.train.turns import turn_options
 
 
 def processes_of(recipe: Recipe) -> int:
-    """Return the number of ranks that a run starts; 0: one per core on a CPU, otherwise one."""
+    """Return the number of ranks that a run starts; 0 means one rank per core on a CPU, and otherwise one rank."""
     if isinstance(recipe.engine.learner, Tinker):
         return 1
     return recipe.train.ranks or (ranks_on_cpu(len(usable_cores()), True) if recipe.samples_apart else 0)
@@ -37,7 +37,8 @@ def open_policy(recipe: Recipe, ranks: Ranks) -> tuple[Policy, str]:
     """Load a recipe's policy and prepare it for the engines; also return a message about its forward pass.
 
     Raises:
-        UserError: the policy cannot be loaded on a rank, or no implementation of the forward pass reproduces it.
+        UserError: the policy cannot be loaded on a rank, or no implementation of the forward pass reproduces the
+            policy.
     """
     return ranks.together(lambda: _open_policy(recipe, ranks))
 

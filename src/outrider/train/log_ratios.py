@@ -23,10 +23,10 @@ def with_log_ratios(
     Args:
         rows: rows of the step.
         logprobs: log-probabilities per row, from :class:`outrider.learn.learner.Updated`; empty if the engine does not
-            return them.
+            return log-probabilities.
 
-    Degenerate cases: rollouts without a row, or whose row was in no update, get no log-probabilities; neither do
-    rollouts of a group with equal seeds, which only external samplers produce.
+    Degenerate cases: rollouts that have no row, or whose row was in no update, get no log-probabilities. Rollouts of a
+    group with equal seeds, which only external samplers produce, get none either.
     """
     if not logprobs:
         return list(groups)

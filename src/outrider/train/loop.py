@@ -1,4 +1,4 @@
-"""The training loop of every method: explore, credit, update, record, evaluate, save."""
+"""The training loop of every method: explore, assign credit, update, record, evaluate, save."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class Trainer:
                 )
 
     def step(self) -> tuple[list[Group], dict[str, float]]:
-        """Run one step: explore, credit, update, sync weights."""
+        """Run one step: explore, assign credit, update the policy, sync weights."""
         step = self.counters.step + 1
         with self.clock.phase("explore"), self.stop.allowed():
             explored, planned = self.ahead.explored or self._explore(step)
@@ -202,7 +202,7 @@ class Trainer:
         return state | self.ahead.state_dict()
 
     def _evaluate(self, watch: Watcher) -> None:
-        """Evaluate now; if interrupted, a resumed run evaluates first."""
+        """Evaluate now; if the evaluation is interrupted, a resumed run evaluates first."""
         self.counters.owes_evaluation = True
         self._take_snapshot()
         with self.stop.allowed():

@@ -15,10 +15,10 @@ def step_metrics(groups: Sequence[Group], tokens: int) -> dict[str, float]:
 
     ``tokens`` is the number of tokens generated so far in the run. ``solved``, ``mixed`` and ``unsolved`` are shares of
     the groups with a rollout. ``reward`` is the mean over scorable rollouts, ``entropy`` the mean per sampled token in
-    nats, ``length`` the mean number of generated tokens. ``verdict/…`` and ``unused/…`` are counts; ``spent/…`` is from
-    :func:`spent`. Tasks with environments add ``observed_tokens``, ``turns`` per rollout, ``turn_errors`` (turns with
-    invalid requests) and ``observations_cut`` (truncated observations). If no entropies are recorded, ``surprisal`` is
-    an unbiased estimate of the mean entropy: the mean of ``-log p`` over the sampled tokens.
+    nats, ``length`` the mean number of generated tokens. ``verdict/…`` and ``unused/…`` are numbers of rollouts;
+    ``spent/…`` comes from :func:`spent`. Tasks with environments add ``observed_tokens``, ``turns`` per rollout,
+    ``turn_errors`` (turns with invalid requests) and ``observations_cut`` (truncated observations). If no entropies are
+    recorded, ``surprisal`` is an unbiased estimate of the mean entropy: the mean of ``-log p`` over the sampled tokens.
     """
     groups = [group.drawn for group in groups]
     rollouts = [rollout for group in groups for rollout in group.rollouts]
@@ -71,11 +71,11 @@ def _turns(rollouts: Sequence[Rollout]) -> dict[str, float]:
 def spent(groups: Sequence[Group]) -> dict[str, float]:
     """Return a step's generated tokens by stage and kind, with the successes per token.
 
-    For each stage, as ``spent/<stage>/…``: ``tokens``, ``rollouts``, ``success_per_1000`` tokens, and
-    ``solved_per_1000``: problems with their first success from this stage, per 1,000 tokens. The result also has the
-    tokens of all branches (``spent/branched``), of rollouts with examples or a hint (``spent/seeded``), and of rollouts
-    not trained on (``spent/unused``, and by reason ``spent/unused/<reason>``: dropped by a stage, without an advantage,
-    …). Observed tokens are not counted.
+    Each stage has, as ``spent/<stage>/…``, the numbers ``tokens``, ``rollouts``, ``success_per_1000`` (successes per
+    1,000 tokens) and ``solved_per_1000`` (problems with their first success from this stage, per 1,000 tokens). The
+    result also has the tokens of all branches (``spent/branched``), of rollouts with examples or a hint
+    (``spent/seeded``), and of rollouts not trained on (``spent/unused``). ``spent/unused/<reason>`` splits the last
+    number by reason, such as a stage's drop or a missing advantage. Observed tokens are not counted.
     """
     tokens, rollouts, successes, solved = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     kinds, reasons = Counter({"branched": 0, "seeded": 0, "unused": 0}), Counter[str]()

@@ -45,7 +45,8 @@ class Recorder:
             self.screen.report(self.folder)
 
     def send_findings(self, step: int, examine: Callable[[Path], TrackedTable]) -> None:
-        """Send to the trackers the findings that ``examine`` computes from a finished run's folder."""
+        """Send to the trackers the findings (detected problems) that ``examine`` computes from a finished run's
+        folder."""
         if self.folder is not None:
             path = self.folder.path
             self._trackers.ended(step, lambda: examine(path))

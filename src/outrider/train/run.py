@@ -35,7 +35,7 @@ class TrainingRun:
     Args:
         computed: messages about the forward pass, printed at the start.
         reference: result of :func:`outrider.train.build.reference_of`, on rank 0.
-        warnings: warnings to print at the start, in addition to those of the recipe.
+        warnings: warnings to print at the start, in addition to the recipe's own warnings.
         examine: function that computes a run folder's findings, which are sent to trackers at the end; None: no
             findings.
     """
@@ -71,7 +71,7 @@ class TrainingRun:
         self._resumer = Resumer(out, self.checkpoints, self.recipe, self._surroundings)
 
     def begin(self, resume: bool, force: bool) -> None:
-        """Create the folder, or open it and resume after its last undamaged checkpoint.
+        """Create the run folder, or open the folder and resume after its last undamaged checkpoint.
 
         Raises:
             UserError: the folder holds another run, or does not match the recipe.
@@ -95,7 +95,8 @@ class TrainingRun:
             self.save(0)
 
     def steps(self) -> Iterator[TrainingStep]:
-        """Evaluate, train and yield each step, and evaluate again; a resumed run repeats nothing."""
+        """Evaluate, train and yield each step, and evaluate again; a resumed run repeats no step or evaluation from
+        before its checkpoint."""
         options, counters = self.recipe.evaluate, self.trainer.counters
         self.recorder.resumed(counters.step, counters.tokens, counters.seconds)
         if options.before and counters.step == 0:
@@ -149,7 +150,8 @@ class TrainingRun:
         return "from the beginning" if last is None else f"after step {last}"
 
     def finish(self) -> None:
-        """Export the model, plot the curves, print the table, and send findings to trackers."""
+        """Export the model, plot the curves, print the results table, and send findings (detected problems) to
+        trackers."""
         write = self._learner.writer(self._policy)
         if self.recorder.folder is not None:
             assert write is not None

@@ -17,7 +17,7 @@ def turn_options(options: SampleOptions, task: Task) -> SampleOptions:
 
 
 def with_turns(sampler: Sampler, task: Task, policy: Policy, options: SampleOptions) -> Sampler:
-    """Turn a sampler of single turns into a sampler of multi-turn rollouts; for single-turn tasks, return it
+    """Turn a sampler of single turns into a sampler of multi-turn rollouts; for single-turn tasks, return the sampler
     unchanged."""
     if not isinstance(task, TurnTask):
         return sampler

@@ -62,9 +62,9 @@ class WeightSync:
     A probe samples a few tokens after fixed prompts, with fixed seeds, from every copy of the weights, and compares
     their log-probabilities with the learner's. The prompts are always the same, so that a KV cache from previous
     weights is detected. Each copy is checked separately, since a stale copy could be hidden in the mean. The probe
-    refuses a difference above the bound. It also refuses a copy whose log-probabilities stay bit-identical while the
-    learner's log-probabilities change, or change by less than half as much. In the second case the learner's change has
-    to exceed four times the previous difference, since last bits may change on a GPU without new weights.
+    refuses a difference above the bound. The probe also refuses a copy whose log-probabilities stay bit-identical while
+    the learner's log-probabilities change, or change by less than half as much. In the second case the learner's change
+    has to exceed four times the previous difference, since last bits may change on a GPU without new weights.
 
     Args:
         prompts: prompts of the probe, with their problems.
@@ -91,8 +91,8 @@ class WeightSync:
         self._moved: dict[Copy, Probe] = {}  # for each copy, the last probe in which its log-probabilities changed
 
     def __call__(self, version: int) -> dict[str, float]:
-        """Sync, probe, and return metrics: ``probe_max`` and ``probe_mean`` are the largest and the mean difference of
-        log-probabilities.
+        """Sync the weights, probe the sampler, and return metrics: ``probe_max`` and ``probe_mean`` are the largest and
+        the mean difference of log-probabilities.
 
         Raises:
             UserError: the learner's weights have diverged, sampler and learner disagree, or a rank's sampler cannot

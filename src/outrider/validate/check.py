@@ -31,7 +31,8 @@ class SideTexts(NamedTuple):
 
 
 class Repeats(NamedTuple):
-    """Pairs of equal entries, pairs of nearly equal (near) entries, and whether the near pairs were truncated."""
+    """Pairs of equal entries, pairs of nearly equal (near) entries, and whether the list of near pairs was
+    truncated."""
 
     same: list[NearPair]
     near: list[NearPair]
@@ -55,7 +56,7 @@ class Checked(NamedTuple):
 
 
 class TaskReport(NamedTuple):
-    """The results for a task: those of each side, and problems that are repeated between the two sides."""
+    """The results for a task: the results of each side, and problems that are repeated between the two sides."""
 
     options: Validate
     sides: list[Checked]
@@ -112,7 +113,7 @@ def check(options: Validate) -> TaskReport:
 
 
 def _refused(options: Validate, sides: Sequence[Side]) -> list[str]:
-    """Return errors that would stop a run, except those of unusable rows, which are already known."""
+    """Return errors that would stop a run, except the errors of unusable rows, which are already known."""
     asked = options.evaluate or EvaluateOptions(problems=max(len(side.entries) for side in sides))
     trains = any(side.name == TRAIN for side in sides)
     wanted = Wanted((options.step_problems or 1) if trains else None, asked, options.max_tokens)

@@ -1,4 +1,5 @@
-"""Verifies gold answers with the task's verifier: each must be correct for its problem, and not for the next one."""
+"""Verifies gold answers with the task's verifier: each must be correct for its problem, but not for the next
+problem."""
 
 from __future__ import annotations
 
@@ -29,8 +30,9 @@ class Graded(NamedTuple):
         rejected: gold answers that are not accepted as correct, either unchanged or in another notation (LaTeX and
             code); at most one entry per problem. If only the other notation is rejected, the verifier compares this
             gold answer as text.
-        foreign: gold answers of the next problem that have another text but are accepted for this problem. Some of them
-            have the same value in another notation. A verifier that accepts everything accepts all of them.
+        foreign: gold answers of the next problem that have another text but are accepted for this problem. Some of
+            these answers have the same value in another notation. A verifier that accepts everything accepts all of
+            these answers.
     """
 
     verified: int
@@ -45,7 +47,8 @@ class Graded(NamedTuple):
 
 
 def grade(task: Task, entries: Sequence[SideEntry]) -> Graded:
-    """Verify three responses per problem: its gold answer, that in another notation, and the next problem's answer."""
+    """Verify three responses per problem: its gold answer, the same answer in another notation, and the next problem's
+    gold answer."""
     responses = [(entry, right_response(task, entry.problem)) for entry in entries]
     own = [(entry, response) for entry, response in responses if response is not None]
     pairs = zip(own, [*own[1:], *own[:1]], strict=True)

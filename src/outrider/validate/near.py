@@ -18,7 +18,8 @@ _TOKEN = re.compile(r"[a-z]+|\d+|[^\s${}\\]")
 
 
 class NearPair(NamedTuple):
-    """A pair of similar texts: index ``first`` in one list, ``second`` in the other (or same) list, and similarity."""
+    """A pair of similar texts: index ``first`` in one list, index ``second`` in the other (or the same) list, and their
+    similarity."""
 
     first: int
     second: int
@@ -41,7 +42,8 @@ def same(texts: Sequence[str], others: Sequence[str] | None = None) -> list[Near
 
 
 def grams(text: str, n: int) -> Grams:
-    r"""Return hashes of the distinct n-grams (runs of ``n`` tokens) of a text. A shorter text is a single run.
+    r"""Return hashes of the distinct n-grams (runs of ``n`` tokens) of a text. A text of fewer than ``n`` tokens is a
+    single run.
 
     A token is a run of letters a to z in any case, a run of digits, or any other single character. ``$``, braces and
     the backslash are not tokens, so ``$\frac{1}{2}$`` and ``\(\frac12\)`` differ little. Among two million different

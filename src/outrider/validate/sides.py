@@ -35,7 +35,8 @@ def read_sides(task: Task, problems: int) -> list[Side]:
     """Read training data (if any) and held-out data: all rows of a table, or ``problems`` problems of another task.
 
     Raises:
-        UserError: a file cannot be read, or no row is usable; in this case the message is that of the first row.
+        UserError: a file cannot be read, or no row is usable; in this case the message is that of the first unusable
+            row.
     """
     if isinstance(task, Table):
         sides = [] if task.train_data is None else [read_side(task, task.train_data, heldout=False)]

@@ -1,4 +1,4 @@
-"""``outrider validate``: checks a task, prints the results and saves them."""
+"""``outrider validate``: checks a task, and prints and saves the results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ FAILED = 3  # exit status if the task does not pass
 
 
 def validate_command(options: Validate, out: Path | None) -> int:
-    """Check a task with :func:`check_task`, and print the results. Return exit status 0 if the task passes, else 3."""
+    """Check a task with :func:`check_task`, and print the results. Return exit status 0 if the task passes, otherwise
+    3."""
     report = check_task(options, out)
     _print(report, out)
     return 0 if report.passes else FAILED

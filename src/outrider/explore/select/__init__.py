@@ -1,4 +1,4 @@
-"""Selectors, which pick the cuts (positions in rollouts) to branch. One file per signal."""
+"""Selectors, which pick the cuts (positions in rollouts) to branch. Each file has the selectors of one criterion."""
 
 from outrider.explore.select.attention import Attention
 from outrider.explore.select.base import Pivot, PivotOutcome, Selector, Source

@@ -1,4 +1,4 @@
-"""Interface of a selector, which picks the cuts to branch."""
+"""Interface of a selector, which picks the cuts (positions in rollouts) to branch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from outrider.record import Rollout
 
 
 class Pivot(NamedTuple):
-    """A branch point after ``rollout.response_ids[:at]``; branches at 0 start at the prompt and are new roots."""
+    """A branch point after ``rollout.response_ids[:at]``; with ``at`` 0, branches start at the prompt and are new
+    roots."""
 
     rollout: Rollout
     at: int
@@ -40,11 +41,11 @@ class Source:
 
     Attributes:
         chains: the rollouts of one unit (a rollout, a tree or a problem; see the selector's ``over``), in member order.
-        members: number of rollouts of the problem so far, including those that may not be branched.
-        round: round of the stage, from 0.
+        members: number of rollouts of the problem so far, including rollouts that may not be branched.
+        round: number of the stage's round, counted from 0.
         branches: rollouts per pivot.
         seed: seed derived from the run, the source and the round; a selector uses no other randomness.
-        engine: the policy, to compute attention.
+        engine: the policy, with which selectors compute attention.
     """
 
     chains: Sequence[SegmentedRollout]
@@ -64,7 +65,7 @@ class FillingSelector(Protocol):
 
 
 class Selector(Options):
-    """A rule that picks branch points (pivots). Fields are the recipe's options; state is in ``PrivateAttr``."""
+    """A rule that picks branch points (pivots). Fields are the recipe's options; private attributes hold the state."""
 
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "rollout"
     """The unit of a source: a single rollout, a root with its whole tree, or all rollouts of a problem."""

@@ -24,9 +24,10 @@ class Boundary(Selector):
     draw a finished path uniformly, and then one of its cuts or the prompt, also uniformly. Early stopping of paths, and
     widths that depend on probability, are not implemented.
 
-    Degenerate cases: a problem with ``width`` or more rollouts gets no more. A problem stays below ``width`` if
-    ``branches`` does not divide the difference, or if there are too few ``rounds`` for the random cuts; the stage's
-    metric ``short`` counts the missing rollouts. ``pivots`` limits how many paths of a problem branch in one round.
+    Degenerate cases: a problem with ``width`` or more rollouts gets no further rollouts. A problem stays below
+    ``width`` if ``branches`` does not divide the difference, or if there are too few ``rounds`` for the random cuts;
+    the stage's metric ``short`` counts the missing rollouts. ``pivots`` limits how many paths of a problem branch in
+    one round.
     """
 
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "problem"

@@ -23,8 +23,8 @@ class Surprisal(Selector):
 
     Ties go to the earlier rollout, then the earlier token. The released code differs only in degenerate cases. Here the
     first token of a root is not a cut (its prefix would be empty). With fewer cuts than requested pivots there are
-    fewer pivots; the released code repeats some. A cut is branched once; in the released code, later rounds may pick it
-    again. Surprisal is computed under the sampling distribution, with temperature applied.
+    fewer pivots; the released code repeats some cuts. A cut is branched once; in the released code, later rounds may
+    pick the same cut again. Surprisal is computed under the sampling distribution, with temperature applied.
     """
 
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "tree"

@@ -14,7 +14,7 @@ from outrider.record import uniforms
 class UniformCut(Selector):
     """Draws cuts of a tree uniformly, with replacement; with ``include_root`` the prompt counts as a cut.
 
-    This is Tree-GRPO's rule (arXiv 2509.21240; ``generation_ts.py``), with turns as segments and ``branches: 1``: nodes
+    This is Tree-GRPO's rule (arXiv 2509.21240; ``generation_ts.py``), with turns as segments and ``branches: 1``. Nodes
     of each tree are drawn from the root and all non-leaf nodes, and each drawn node gets one new rollout. A rollout
     from the prompt has no parent, so it is a separate tree of the group; the released code adds this rollout to the
     tree that drew it.

@@ -28,7 +28,7 @@ class Utility(Selector):
     released code's ``(i + 1) / (segments + 1)``. A new rollout from the prompt does not train R; its siblings are the
     same as with selector ``root``.
 
-    R learns only from branch points (pivots) in failed rollouts, including those of other branching stages. R is the
+    R learns only from branch points (pivots) in failed rollouts, including pivots of other branching stages. R is the
     probability of a recovery, and branches of successful rollouts (admitted by ``which``) are not recoveries.
 
     Degenerate cases: a rollout without a candidate gives no pivot; with ``include_root``, the prompt is its pivot. If
