@@ -50,9 +50,9 @@ class StatedChoice(NamedTuple):
     """The chosen option that a text states.
 
     Attributes:
-        label: the option's label, which is a capital letter or one of the given labels. text: the text after the label,
-            which is usually the option's text, or empty. other: the second label if the text states two labels; otherwise
-            empty.
+        label: the option's label, which is a capital letter or one of the given labels.
+        text: the text after the label, which is usually the option's text, or empty.
+        other: the second label if the text states two labels; otherwise empty.
     """
 
     label: str

@@ -101,10 +101,12 @@ class ProgramResult:
     """The result of running a program.
 
     Attributes:
-        status: exit status, or minus the number of the signal that ended the program. stdout: the whole standard
-        output. stderr: the last part of standard error. cpu_seconds: CPU time of the program and of the children that
-        it waited for. used_up: whether the program was ended because it reached its limit of CPU time. full: whether
-            the output reached its size limit.
+        status: exit status, or minus the number of the signal that ended the program.
+        stdout: the whole standard output.
+        stderr: the last part of standard error.
+        cpu_seconds: CPU time of the program and of the children that it waited for.
+        used_up: whether the program was ended because it reached its limit of CPU time.
+        full: whether the output reached its size limit.
     """
 
     status: int
@@ -128,12 +130,13 @@ class Sandbox:
 
     Args:
         job: the job of the guest, see :mod:`outrider.verify.inside.guest`; this class adds the limits to the job.
-        limits: the limits of the program. way: the method that creates the sandbox, see :func:`find_way`.
+        limits: the limits of the program.
+        way: the method that creates the sandbox, see :func:`find_way`.
 
     Raises:
-        SandboxError: in every method, if the sandbox cannot be created or dies. TimeoutError: in ``receive``, if the
-        time limit is reached because the machine is busy. ProgramFaultError: in ``receive``, if the time limit is
-            reached, or the sandbox dies, because of the program.
+        SandboxError: in every method, if the sandbox cannot be created or dies.
+        TimeoutError: in ``receive``, if the time limit is reached because the machine is busy.
+        ProgramFaultError: in ``receive``, if the time limit is reached, or the sandbox dies, because of the program.
     """
 
     def __init__(self, job: dict[str, Any], limits: Limits, way: Way) -> None:

@@ -35,8 +35,9 @@ def run(
 
     Raises:
         TimeoutError: the time limit was reached because the machine was busy; the program and its processes are ended.
-        ProgramFaultError: the program itself reached the time limit. SandboxError: the sandbox failed. UserError: no
-            sandbox works on this machine, and ``isolation`` is ``required``.
+        ProgramFaultError: the program itself reached the time limit.
+        SandboxError: the sandbox failed.
+        UserError: no sandbox works on this machine, and ``isolation`` is ``required``.
 
     >>> run("print(sum(map(int, input().split())))", b"1 2 3").stdout  # doctest: +SKIP
     b'6\\n'
