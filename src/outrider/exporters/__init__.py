@@ -1,1 +1,1 @@
-"""Export rollouts as Inspect logs, as trackio traces, or as the plain table in Parquet."""
+"""Exports rollouts as Inspect logs, as trackio traces, or as the plain table in Parquet."""

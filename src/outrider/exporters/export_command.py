@@ -1,4 +1,4 @@
-"""Export rollouts of a run or of another framework's files: Inspect logs, trackio traces, or a Parquet table."""
+"""Exports rollouts of a run or of another framework's files as Inspect logs, trackio traces or a Parquet table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROJECT = "outrider"
 
 
 class Exported(NamedTuple):
-    """The result of an export: the written ``paths`` (trackio's folder for trackio), and notes on skipped rollouts."""
+    """The result of an export: the written ``paths`` (for trackio, its folder), and notes on skipped rollouts."""
 
     paths: list[Path]
     notices: list[str]
@@ -46,7 +46,7 @@ def export_command(
     """Export rollouts, print the written files and the command that opens them, and return 0.
 
     Raises:
-        UserError: as raised by :func:`exported`.
+        UserError: see :func:`exported`.
     """
     found = exported(path, to, locate, out, wanted, columns, project)
     for notice in found.notices:
@@ -107,7 +107,8 @@ def _write(
 
 
 def _beside(path: Path, to: Target) -> Path:
-    """The default export folder of a run. Another framework's files have no default, since the folder is not ours."""
+    """The default export folder, which is inside the run folder. Another framework's files have no default, since their
+    folder is not ours."""
     if (path / "config.yaml").is_file():
         return path / "export" / to
     raise UserError(f"{path} is no run folder of Outrider: name a folder for the export by --out")

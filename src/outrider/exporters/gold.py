@@ -1,4 +1,4 @@
-"""Gold answers of held-out problems, which are read from the run's task, since a run folder does not store them."""
+"""Reads the gold answers of held-out problems from the run's task, since a run folder does not contain gold answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outrider.tasks.heldout import heldout_problems
 def gold_answers(config: Mapping[str, Any], notes: Notes) -> dict[str, str]:
     """Gold answers of a run's held-out problems as text, by problem id; empty, with a note, if they are unavailable.
 
-    A run whose task is defined by the user's code gets no gold answers, since an export does not execute this code.
+    If the user's code defines the task of a run, there are no gold answers, since an export does not execute this code.
     """
     if not config:
         return {}

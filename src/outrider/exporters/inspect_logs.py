@@ -112,7 +112,8 @@ def _spec(part: ExportPart, names: LogNames, epochs: Mapping[str, int]) -> dict[
 
 
 def results_of(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the accuracy: the share of a problem's scored samples that are correct, averaged over problems (pass@1).
+    """Return the accuracy, which is the share of correct samples among a problem's scored samples, averaged over
+    problems (pass@1).
 
     A sample is not scored if it has no verdict, or if its verifier failed. Without scored samples there is no accuracy.
     """

@@ -80,7 +80,7 @@ def score_of(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def summary_of(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the summary of a sample for the log's sample list; long texts are truncated, as in Inspect."""
+    """Return the summary of a sample for the log's sample list. Long texts are truncated, as Inspect does."""
     names = ("id", "epoch", "target", "scores", "model_usage", "uuid", "metadata")
     seen = {name: sample[name] for name in names}
     seen["scores"] = {

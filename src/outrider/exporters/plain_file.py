@@ -1,4 +1,4 @@
-"""The plain table of rollouts as one Parquet file, which ``outrider report`` and any Parquet reader can open."""
+"""Writes the plain table of rollouts as one Parquet file, which ``outrider report`` and any Parquet reader can open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A check that an export does not overwrite existing files."""
+"""Checks that an export does not overwrite existing files."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ class ExportedRollout(NamedTuple):
 
     Attributes:
         row: the columns of :data:`outrider.importers.plain.PLAIN`; ``prompt`` is None if it is unavailable.
-        prefix: the text that the rollout continues: "" if it starts at the prompt, None if a branch's prefix is not
-            recorded.
+        prefix: the text that the rollout continues; "" if the rollout starts at the prompt; None if a branch's prefix
+            is not recorded.
         observed: start and end of each environment observation in the rollout's own text.
     """
 
@@ -57,7 +57,7 @@ def parts_of(run: RunData, wanted: ExportChoice, tokenizer: Tokenizer | None = N
         tokenizer: decodes the prompts of a run, special tokens included; without a tokenizer, prompts are None.
 
     Raises:
-        UserError: there are no rollouts, or none of a wanted split or step.
+        UserError: there are no rollouts, or a wanted split or step has no rollouts.
     """
     gather(run)
     found = _places(run)
@@ -86,7 +86,8 @@ def _refuse_unknown(kind: str, wanted: Sequence[Any], known: Sequence[Any]) -> N
 
 
 def _places(run: RunData) -> dict[tuple[str, int], list[str]]:
-    """Return splits and steps in order, with the files of their rollouts; no files for a table in memory."""
+    """Return splits and steps in order, each with the files of its rollouts; without files if the rollouts are in
+    memory."""
     source, files = ("rollouts_on_disk", "list(DISTINCT filename)") if run.has("files") else ("rollouts", "[]")
     rows = run.db.execute(f"SELECT split, step, {files} FROM {source} GROUP BY ALL ORDER BY ALL").fetchall()
     return {(split, step): sorted(names) for split, step, names in rows}
@@ -115,7 +116,7 @@ def _rows(run: RunData, source: str, split: str, step: int) -> Iterator[dict[str
 
 
 class _Beside:
-    """The columns of a run's file that the plain table lacks: prompt ids, prefixes and observations."""
+    """The columns of a run's rollout file that the plain table lacks: prompt ids, prefixes and observations."""
 
     def __init__(self, file: Path, tokenizer: Tokenizer | None) -> None:
         there = pq.read_schema(file).names

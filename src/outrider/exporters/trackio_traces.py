@@ -1,4 +1,5 @@
-"""Write trackio traces: each rollout becomes a conversation with its numbers, in a run of a trackio project."""
+"""Writes trackio traces: each rollout becomes a conversation with its reward and other numbers, in a run of a trackio
+project."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _TEXTS = ("prompt", "text")  # columns that become the messages of a trace
 
 
 def write_traces(parts: Sequence[ExportPart], folder: Path | None, project: str, name: str, notes: Notes) -> list[Path]:
-    """Write the rollouts as traces of a new trackio run ``name``; a trace's key is the split, its step the rollout's.
+    """Write the rollouts as traces of a new trackio run ``name``. A trace has the rollout's split as key, and its step.
 
     A rollout without a text is skipped and counted.
 

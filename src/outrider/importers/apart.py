@@ -1,4 +1,4 @@
-"""Handles files of several runs in one folder: labels keep them separate, or a step that occurs twice is rejected."""
+"""Handles files of several runs in one folder: labels evaluations by run, and rejects a training step of two runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from outrider.importers.notes import Notes
 
 
 class EvaluationSource(NamedTuple):
-    """The origin of an evaluation file: a run (a model, or a run's output folder), and a task or environment.
+    """The origin of an evaluation file: a run (its model or its output folder), and a task or environment.
 
     Attributes:
         run: model or output folder; empty if unknown.
@@ -30,8 +30,8 @@ class EvaluationSource(NamedTuple):
 class EvaluationLabel(NamedTuple):
     """The model and test set that distinguish a file's responses from those of other files.
 
-    A field is "" if it is equal for all files. ``model`` is the file's run; if a run and task have several files,
-    ``EvaluationSource.file`` is appended.
+    A field is "" if all files have the same value. ``model`` is the file's run. If a run and task have several files,
+    ``EvaluationSource.file`` is appended to ``model``.
     """
 
     model: str
@@ -67,7 +67,7 @@ def kept_apart(values: dict[str, Any], label: EvaluationLabel) -> dict[str, Any]
 
 
 def folder_below(paths: Sequence[Path], without: str = "") -> dict[Path, str]:
-    """Return each file's folder, relative to the common parent folder, without parts that match ``without``.
+    """Return each file's folder, relative to the common parent folder, without path parts that match ``without``.
 
     >>> list(folder_below([Path("x/a/all/1"), Path("x/b/all/1")], without="all").values())
     ['a', 'b']

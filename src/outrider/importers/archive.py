@@ -1,4 +1,4 @@
-"""Reads files in a ZIP, including those compressed with Zstandard, which Python's zipfile reads from 3.14 on."""
+"""Reads files in a ZIP, even if compressed with Zstandard, which Python's zipfile supports only from Python 3.14 on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def entries(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, Ca
     A repeated name is yielded once, with the content of the last file of this name.
 
     Raises:
-        UserError: the archive is damaged, or, when a file in the archive is read, this file is damaged.
+        UserError: the archive is damaged. A reader raises UserError if its file in the archive is damaged.
     """
     try:
         with ZipFile(path) as archive:

@@ -1,4 +1,4 @@
-"""The user's column mapping: the field of a dump (files of rollouts) for each column of the plain table."""
+"""The user's column mapping, which names the field of a dump (files of rollouts) for each column of the plain table."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _ABSENT = object()
 class ColumnMapping:
     """A checked mapping from column names to record fields of a dump (files of rollouts from another framework).
 
-    Valid column names are ``COLUMNS``: columns of the plain table, ``problem`` (identifies the problem), ``group``, and
-    ``success``, whose value is a field that states success, or a rule such as ``reward >= 1``. A nested field is
-    written with dots, as in ``doc.level``. The value for ``split`` may also be the name of a split, such as ``train``.
+    ``COLUMNS`` lists the valid column names: columns of the plain table, ``problem`` and ``group`` (which identify
+    problem and group), and ``success``. The value for ``success`` is a field that states success, or a rule such as
+    ``reward >= 1``. A nested field is written with dots, as in ``doc.level``. The value for ``split`` may also be the
+    name of a split, such as ``train``.
 
     Raises:
         UserError: an unknown column, or an invalid rule.
@@ -45,7 +46,7 @@ class ColumnMapping:
         succeeded.
 
         Raises:
-            UserError: no record has one of the fields, or the success rule cannot read a value.
+            UserError: a field of the mapping occurs in no record, or the success rule cannot read a value.
         """
         if not self.fields and self.success is None:
             yield from rows
@@ -85,7 +86,8 @@ class ColumnMapping:
 
 
 def look_up(row: ImportedRow, field: str) -> Any:
-    """Return a record's field by its name; the name may be a column that the format sets, or have dots if nested."""
+    """Return a record's field by its name, which may be a column that the format sets, or have dots for a nested
+    field."""
     if field in row.raw:
         return row.raw[field]
     if field in row.values:

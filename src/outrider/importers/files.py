@@ -22,7 +22,8 @@ MANY_KEYS = 200
 
 
 class Head(NamedTuple):
-    """The type of a file's content, and its first names, detected from the beginning of the file.
+    """The kind of a file's content and the names of its columns, keys or members, detected from the beginning of the
+    file.
 
     Attributes:
         kind: ``json`` is an object, JSON lines or a list of objects; ``text`` may be CSV; ``other`` is unknown or
@@ -59,7 +60,7 @@ def head_of(path: Path) -> Head:
 
 
 def files_of(path: Path) -> list[Path]:
-    """Return the file itself, or all files below a folder except hidden files; numbers in names sort as numbers.
+    """Return the file itself, or all files below a folder except hidden files. Numbers in names are sorted as numbers.
 
     Raises:
         UserError: ``path`` does not exist.

@@ -1,8 +1,9 @@
 """Reads Inspect's logs: ``.eval`` (a ZIP with a file per sample) and ``.json`` (one object).
 
-The format is that of inspect_ai 0.3.285, log version 2: a header with ``eval`` (``task``, ``model``) and, per sample
-and epoch, ``id``, ``epoch``, ``input``, ``target``, ``messages``, ``output``, ``scores``, ``model_usage``, ``error``,
-``limit``, ``attachments``. Samples in the ZIP are compressed with deflate or, in newer versions, with Zstandard.
+The format is that of inspect_ai 0.3.285, log version 2: a header with ``eval`` (``task``, ``model``) and, for each
+sample and epoch, ``id``, ``epoch``, ``input``, ``target``, ``messages``, ``output``, ``scores``, ``model_usage``,
+``error``, ``limit``, ``attachments``. Samples in the ZIP are compressed with deflate or, in newer versions, with
+Zstandard.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
 
     If there is one scorer, its score is the outcome: C or 1 is correct, I or 0 is incorrect, N is unparseable. Partial
     credit and other numbers give no outcome. A sample that the scorer could not score (NaN) is unparseable if the
-    response is the reason, otherwise an error. Logs of several models, and several logs of one task, are kept separate.
+    response was the cause; otherwise, its outcome is error. Logs of several models, and several logs of one task, are
+    kept separate.
     """
     apart = labels({path: _source(path) for path in paths}, notes)
     for path in paths:
@@ -67,7 +69,7 @@ def _members(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
 
 
 def _source(path: Path) -> EvaluationSource:
-    """Return model and task of a log from its header; errors are reported when the log is read."""
+    """Return model and task of a log from its header. Errors are not raised here, but when the log is read."""
     # separate notes, which are discarded: rows() reads the log again and counts truncated logs
     header = next((value for key, value, _ in _members(path, Notes()) if key == "eval"), None)
     known = header if isinstance(header, Mapping) else {}
@@ -163,7 +165,8 @@ def _verified(scores: Mapping[str, Mapping[str, Any]], notes: Notes) -> dict[str
 def _tokens(response: Sequence[Any], output: Mapping[str, Any], sample: Mapping[str, Any], header: Any) -> int | None:
     """Return the number of output tokens of the sample's only answer.
 
-    If there are several answers, the number covers all calls of the model, including its calls as LLM judge.
+    If the sample has several answers, the log counts only the tokens of all model calls together, including calls as
+    LLM judge.
     """
     if sum(message.get("role") == "assistant" for message in response) > 1:
         usage = (sample.get("model_usage") or {}).get(header.get("model")) or {}

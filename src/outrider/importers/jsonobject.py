@@ -1,4 +1,4 @@
-"""Reads a big JSON object key by key, so that only one sample of a log of gigabytes is in memory at a time."""
+"""Reads a big JSON object key by key, so that only one sample of a log is in memory at a time."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class CutOffError(ValueError):
 def members(file: TextIO, each: str, limit: int | None = None) -> Iterator[tuple[str, Any]]:
     """Yield the (key, value) pairs of the object at the beginning of a file, in order; later text is ignored.
 
-    If the value of the key ``each`` is a list, the list's elements are yielded as separate pairs with this key. For an
-    empty list, or null, nothing is yielded.
+    If the value of the key ``each`` is a list, each element of the list is yielded as a separate pair with this key. If
+    the list is empty or null, the key yields no pair.
 
     Args:
         file: a text file.
@@ -78,7 +78,7 @@ def _elements(text: _Text) -> Iterator[Any]:
 
 
 class _Text:
-    """A part of a file's text, which is extended until it contains the next value."""
+    """Reads a file's text in parts, and extends the current part until it contains the next value."""
 
     def __init__(self, file: TextIO, limit: int | None) -> None:
         self._file, self._limit = file, limit

@@ -27,8 +27,8 @@ class Record(NamedTuple):
 def json_lines(path: Path, notes: Notes) -> Iterator[Record]:
     """Yield the objects of a JSON lines file in order, with one line in memory at a time. Empty lines are skipped.
 
-    Only a line feed ends a line: the separators U+2028 and U+0085 may occur unescaped in a string. NaN and infinities
-    are accepted, since Python writes them.
+    Only a line feed ends a line, since the separators U+2028 and U+0085 may occur unescaped in a string. NaN and
+    infinities are accepted, since Python writes them.
 
     An unreadable last line is skipped and counted: either its writer was killed, or the line is still being written. A
     file that begins with a bracket is read as one list of objects.
@@ -83,7 +83,7 @@ def _elements(path: Path) -> Iterator[Record]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """Context manager that opens a file to read bytes, decompressed if its name ends in ``.gz`` or ``.zst``.
+    """Context manager that opens a file for reading bytes, decompressed if the file's name ends in ``.gz`` or ``.zst``.
 
     Raises:
         UserError: the file cannot be opened, or its compressed data is damaged or truncated.
@@ -101,7 +101,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def in_form(where: str, framework: str) -> Iterator[None]:
-    """Context manager that turns any error from a record in an unexpected format into a UserError of one sentence.
+    """Context manager that turns any error caused by a record in an unexpected format into a UserError of one sentence.
 
     Raises:
         UserError: a part of the record is missing or has another type.

@@ -32,13 +32,13 @@ def recognises(head: Head) -> bool:
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Yield the responses to a task's documents; a problem is identified by its document's hash.
 
-    A file has every response once per filter. Only the first filter of a file is read, or the filter that the success
-    rule names in lm-eval's notation: ``exact_match,flexible-extract``.
+    A file has every response once per filter. Only one filter is read: the filter that the success rule names in
+    lm-eval's notation (``exact_match,flexible-extract``), otherwise the first filter of the file.
 
-    A metric scores *all* responses to a document together. If a document has one response, the metric is the response's
-    verdict; with ``repeats``, the responses have no verdict.
+    A metric scores *all* responses to a document together. If a document has one response, the metric is the verdict on
+    this response. With several responses (``repeats``), the responses have no verdict.
 
-    Lines with likelihoods of given answers are excluded, since such lines are not rollouts.
+    Lines that contain likelihoods of given answers are excluded, since they are not rollouts.
 
     Files of several models, tasks or dates are kept separate, by file and folder names.
     """

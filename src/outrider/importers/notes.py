@@ -1,4 +1,4 @@
-"""Notes of an importer: how fields were read, and how many records were skipped."""
+"""Notes of an importer for the user, on how fields were read and how many records were skipped."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class Notes:
         self._warnings[sentence] = None
 
     def count(self, one: str, many: str, times: int = 1) -> None:
-        """Count occurrences; ``one`` and ``many`` are the singular and plural sentence, both without the full stop."""
+        """Count occurrences. ``one`` is the sentence in the singular, ``many`` in the plural, both without the full
+        stop."""
         self._counts[one, many] = self._counts.get((one, many), 0) + times
 
     def warnings(self) -> list[str]:

@@ -20,8 +20,8 @@ from outrider.importers.table import ImportedRow, note_counts, table
 class Format(Protocol):
     """A framework's file format: ``recognises`` checks the beginning of a file, ``rows`` yields rollouts from files.
 
-    The notes state how fields were read and which records were excluded. The user's column mapping is applied to the
-    rows afterwards, so most formats can ignore the mapping.
+    ``rows`` adds notes on how fields were read and which records were excluded. The user's column mapping is applied to
+    the rows afterwards, so most formats can ignore the mapping.
     """
 
     def recognises(self, head: Head) -> bool: ...
@@ -48,7 +48,7 @@ class Imported(NamedTuple):
         rollouts: a table with the schema :data:`outrider.importers.plain.PLAIN`.
         format: name of the format.
         notes: sentences that state how fields were read, and how many records were skipped.
-        warnings: the notes about parts of the dump that were not read; these notes are also the first in ``notes``.
+        warnings: the notes about parts of the dump that were not read, with which ``notes`` begins.
     """
 
     rollouts: pa.Table
@@ -77,12 +77,12 @@ def read(path: str | Path, format: str | None = None, columns: Mapping[str, str]
         path: file or folder.
         format: a name in ``FORMATS``; None: detect the format, or use ``columns`` if none is detected.
         columns: the record field for each column; see :class:`outrider.importers.column_mapping.ColumnMapping`. The
-            format ``columns`` requires this argument. With another format, it overrides the format's own fields, as in
-            ``{"success": "reward >= 1"}``.
+            format ``columns`` requires this argument. With another format, ``columns`` overrides the format's own
+            fields, as in ``{"success": "reward >= 1"}``.
 
     Raises:
-        UserError: the format is unknown, the files have several formats, no record has one of the fields, or a record
-            is unreadable (the message names file and line).
+        UserError: the format is unknown, the files have several formats, a field of ``columns`` occurs in no record, or
+            a record is unreadable (the message names file and line).
     """
     mapping, notes = ColumnMapping(columns), Notes()
     path = Path(path)
@@ -101,10 +101,10 @@ def _format_of(head: Head) -> str | None:
 
 
 def _only_format(path: Path, files: Iterable[tuple[Path, Head]], named: bool) -> str:
-    """Return the only format that occurs.
+    """Return the only format among the files.
 
     Raises:
-        UserError: several formats occur, or no format occurs and there is no column mapping.
+        UserError: the files have several formats, or no file has a known format and there is no column mapping.
     """
     result = dict.fromkeys(name for _, head in files if (name := _format_of(head)) is not None)
     if len(result) > 1:

@@ -1,4 +1,4 @@
-"""Decides whether an imported rollout is a success, by a field of its record or by the user's rule."""
+"""Decides whether an imported rollout is a success, by a field of the rollout's record or by the user's rule."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _LETTERS = {"C": Outcome.CORRECT, "I": Outcome.INCORRECT, "N": Outcome.UNPARSEAB
 def outcome_of(value: Any) -> str | None:
     """Return the outcome that a value states without a rule; None if the value states no outcome.
 
-    True and 1 mean correct, False and 0 mean incorrect, also as text. Names of outcomes, in upper or lower case, and
-    Inspect's letters C (correct), I (incorrect) and N (no answer) are also recognised. Other numbers, missing values
-    and NaN give None.
+    True and 1 mean correct, False and 0 mean incorrect, even if they are written as text. Names of outcomes, in upper
+    or lower case, and Inspect's letters C (correct), I (incorrect) and N (no answer) are also recognised. Other
+    numbers, missing values and NaN give None.
 
     >>> outcome_of(True), outcome_of(0.0), outcome_of("True"), outcome_of("Timeout"), outcome_of("C")
     ('correct', 'incorrect', 'correct', 'timeout', 'correct')
@@ -98,10 +98,11 @@ class SuccessRule(NamedTuple):
         return SuccessRule(field, symbol, right)
 
     def outcome(self, value: Any, where: str) -> str | None:
-        """Return the outcome for a value of the rule's field; None (never verified) if the value is missing.
+        """Return the outcome for a value of the rule's field; None if the value is missing, so that the rollout counts
+        as never verified.
 
         Raises:
-            UserError: the value is neither success nor failure.
+            UserError: the rule cannot tell whether the value is a success or a failure.
         """
         if missing(value):
             return None
@@ -120,7 +121,7 @@ class SuccessRule(NamedTuple):
 
 
 def _number(value: Any) -> float | None:
-    """Return a value as a finite or infinite number; None for any other value, including NaN."""
+    """Return a value as a number, finite or infinite; None for any other value, including NaN."""
     if isinstance(value, str):
         try:
             value = float(value)

@@ -39,10 +39,10 @@ class ImportedRow(NamedTuple):
     """One rollout, as an importer of a format has read it.
 
     Attributes:
-        values: known columns of the plain table, by name, with the dump's own types (messages for a text, text for a
-            number). There are two more keys, of any type: ``problem`` identifies the problem if the prompt does not,
-            and ``group`` identifies the group within a step if the problem does not. :func:`table` adds ``group_id``,
-            ``problem_id`` and ``member``.
+        values: known columns of the plain table, by name. A value may still have the type of the dump, such as messages
+            for a text, or text for a number. There are two more keys, with values of any type: ``problem`` identifies
+            the problem if the prompt does not, and ``group`` identifies the group within a step if the problem does
+            not. :func:`table` adds ``group_id``, ``problem_id`` and ``member``.
         raw: the fields of the record, which a user's column mapping may name.
         where: file and line, for messages.
         named: the field that the user assigned to each column, for messages.
@@ -57,10 +57,10 @@ class ImportedRow(NamedTuple):
 def table(rows: Iterable[ImportedRow], notes: Notes) -> pa.Table:
     """Build the plain table from rows, in order.
 
-    A problem's id is ``problem`` or, without it, a hash of the prompt; the name of the ``test_set``, if any, is put in
-    front. A row with neither problem nor prompt is skipped and counted. A group is one problem in one step of one
-    split; the group's rollouts are numbered in the order of the rows. If there are several models, ids begin with the
-    ``model``, so that no statistic mixes two models.
+    A problem's id is the row's ``problem`` or, if that is missing, a hash of the prompt. The name of the ``test_set``,
+    if any, is put in front of the id. A row with neither ``problem`` nor prompt is skipped and counted. A group is one
+    problem in one step of one split; the group's rollouts are numbered in the order of the rows. If the rows have
+    several models, ids begin with the ``model``, so that no statistic mixes two models.
 
     Values of other types in a text column are converted to text. A response must be text, messages or null; nulls are
     counted. Lone surrogates are escaped, since UTF-8 cannot encode them.
@@ -162,7 +162,7 @@ def problem_id(values: Mapping[str, Any]) -> str | None:
 
 
 def _label(value: Any) -> str:
-    """Return a short label. Whole numbers have the same form for any column type, and long texts become a hash."""
+    """Return a short label. A whole number has the same label for any column type, and a long text becomes a hash."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value) if _is_label(value) else stable_id(as_text(value))
@@ -211,7 +211,7 @@ def _number(field: pa.Field, value: Any, where: str) -> Any:
 
 
 def note_counts(done: pa.Table, notes: Notes) -> None:
-    """Note how many rollouts, problems and groups there are, and how many were never verified."""
+    """Add notes on how many rollouts, problems and groups there are, and how many rollouts were never verified."""
     if not len(done):
         notes.say("The dump holds no rollouts.")
         return

@@ -13,7 +13,7 @@ def as_text(value: Any) -> str:
     r"""Return a prompt or a response as text.
 
     A string is returned unchanged. A single message gives its content; several messages are joined, each below its role
-    in brackets. Reasoning in a separate field is put in ``<think>`` tags, a tool call in brackets, and other content is
+    in brackets. Reasoning in a separate field is put in ``<think>`` tags, and a tool call in brackets. Other content is
     replaced by its type, such as ``[image]``. None gives the empty string; any other value becomes JSON.
 
     >>> as_text([{"role": "user", "content": "2 + 2?"}])
@@ -40,7 +40,7 @@ def response_text(value: Any) -> str | None:
     A number or a list of responses is rejected, because its text would be verified as if it were one response.
 
     Raises:
-        ValueError: the value has another type; the error names this type.
+        ValueError: the value is neither text nor messages; the error names its type.
 
     >>> response_text("4"), response_text([{"role": "assistant", "content": "4"}]), response_text(math.nan)
     ('4', '4', None)

@@ -7,9 +7,9 @@
     traces/stream.index.jsonl                  one row per episode
     traces/annotations/<producer>/00000.jsonl  updates of traces: whether and when a trace was trained on, …
 
-An update has an ``info``, which is merged into the trace's ``info`` (newer values replace older values). The branches
-of an update have one number per token, or null if unknown; only the means are kept, since the plain table has no
-columns for per-token numbers.
+The ``info`` of an update is merged into the ``info`` of the trace, where newer values replace older values. The
+branches of an update have one number per token, or null if the number is unknown. Only the means are kept, since the
+plain table has no columns for per-token numbers.
 
 Source: the pull requests prime-rl#3444 and #3465, and ``monitors/file/traces/update.py``.
 """
@@ -49,7 +49,7 @@ class TraceUpdate:
 
     @property
     def step(self) -> int | None:
-        """The training step that used the trace; None if unknown."""
+        """The training step that trained on the trace; None if unknown."""
         ship = self.info.get("ship")
         return ship.get("step") if isinstance(ship, Mapping) else None
 
@@ -87,7 +87,7 @@ def read_updates(paths: Sequence[Path], notes: Notes) -> dict[str, TraceUpdate]:
 
 
 def missing_parts(chunks: Sequence[Path], annotations: Sequence[Path], run: str) -> list[str]:
-    """Return one sentence for each kind of missing file: chunks of the stream, and annotations."""
+    """Return one sentence for each kind of file of which some are missing (chunks of the stream, and annotations)."""
     numbers = sorted({int(match[1]) for path in chunks if (match := _CHUNK.fullmatch(path.name))})
     of = f" of {run}" if run else ""
     gaps = [n for n in range(numbers[-1] if numbers else 0) if n not in numbers]

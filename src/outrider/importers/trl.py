@@ -2,7 +2,8 @@
 
 The format is that of TRL 1.16.0 (GRPOTrainer; DistillationTrainer without rewards and advantages): ``step``, ``prompt``
 and ``completion`` (texts or messages), one column per reward function under its name, columns that a reward function
-logged through ``log_extra``, and ``advantage``. A file has the latest generation batch at the time of logging.
+logged through ``log_extra``, and ``advantage``. A file contains the generation batch that was the latest at the time of
+logging.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def _values(data: Mapping[str, Any], rewards: Sequence[str]) -> dict[str, Any]:
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Whether two files have the same rows, apart from the step. Reading stops at the first batch that differs."""
+    """Whether two files have the same rows, apart from the step. Reading stops at the first difference."""
     with pq.ParquetFile(one) as first, pq.ParquetFile(other) as second:
         if first.metadata.num_rows != second.metadata.num_rows or first.schema_arrow.names != second.schema_arrow.names:
             return False

@@ -40,8 +40,8 @@ def rewards_of(paths: Sequence[Path]) -> Rewards:
 
     1. The columns named by ``checkpoint-*/trainer_state.json`` next to the folder.
     2. Otherwise, with several float columns, the largest set of columns whose sum gives the advantages of all groups in
-       the first files. Advantages are rewards minus the group mean, undivided or divided by the standard deviation of
-       the group or batch. If there are advantages, but no sum gives these advantages, the reward is unknown.
+       the first files. Advantages are rewards minus the group mean, which TRL may divide by the standard deviation of
+       the group or batch. If there are advantages, but no sum of columns gives these advantages, the reward is unknown.
     3. Otherwise, without advantages, all float columns.
     """
     floats = _floats(paths[0]) if paths else ()
@@ -102,7 +102,8 @@ def _functions(output: Path) -> set[str]:
 
 
 def _that_give_the_advantages(paths: Sequence[Path], floats: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the largest set of columns whose sum gives all advantages; empty if no set does, None if undecided."""
+    """Return the largest set of columns whose sum gives all advantages; empty if no set does so, None if this is
+    undecided."""
     batches = [batch for path in paths for batch in _batches(path, floats)]
     if not any(np.isfinite(batch.advantages).any() for batch in batches) or len(floats) > MOST:
         return None
@@ -115,7 +116,7 @@ def _that_give_the_advantages(paths: Sequence[Path], floats: Sequence[str]) -> t
 
 
 class _Batch(NamedTuple):
-    """One file: values of the columns ``[rows, columns]``, advantages, and a slice per group."""
+    """The data of one file: the values of the columns, ``[rows, columns]``, the advantages, and a slice per group."""
 
     values: Floats
     advantages: Floats
@@ -149,7 +150,8 @@ def _batches(path: Path, floats: Sequence[str]) -> Iterator[_Batch]:
 
 
 def _groups(prompts: Sequence[str]) -> list[slice]:
-    """Return the slices of TRL's groups. A group's rows are consecutive; two groups of one prompt may be adjacent.
+    """Return the row slices of TRL's groups. A group's rows are consecutive, and two groups of one prompt may be
+    adjacent.
 
     >>> [(g.start, g.stop) for g in _groups(["a", "a", "b", "b", "b", "b"])]
     [(0, 2), (2, 4), (4, 6)]

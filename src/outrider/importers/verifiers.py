@@ -49,12 +49,12 @@ def recognises(head: Head) -> bool:
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Yield rollouts of verifiers or prime-rl: one per trace of a trained agent, or one per result.
 
-    Which reward is a success is defined only by ``pass_threshold`` in the metadata next to a ``results.jsonl``. If a
+    Only ``pass_threshold`` in the metadata next to a ``results.jsonl`` defines which reward is a success. If a
     rollout's environment ended with an error or a timeout, the rollout's outcome is error or timeout.
 
     prime-rl writes a rollout into the folder ``all`` when it is finished, and into the folder ``effective``, with
-    advantages, when it is trained on. A rollout is read once: from ``effective``, or else from ``all``, and then marked
-    as not trained on.
+    advantages, when it is trained on. A rollout is read only once: from ``effective`` if it is there; otherwise from
+    ``all``, and then marked as not trained on.
 
     The trace stream has every rollout once, and annotations state which rollouts were trained on, and at which step. If
     a part of the stream is missing, a warning is added to the notes.
@@ -125,7 +125,8 @@ def _by_run(chunks: Sequence[Path]) -> dict[Path, list[Path]]:
 
 
 def _learned(values: Mapping[str, Any], update: TraceUpdate) -> dict[str, Any]:
-    """Return the values that a rollout's annotations add. A rollout that was in no trained batch is marked unused."""
+    """Return the values that annotations add to a rollout. A rollout that was in no training batch is marked as
+    unused."""
     trains = values["split"] == "train"
     learned: dict[str, Any] = {"unused": "" if update.trained or not trains else NOT_TRAINED}
     if update.step is not None:
@@ -205,7 +206,7 @@ def _problem(task: Mapping[str, Any], agent: str) -> str | None:
 
 
 def _last_branch(nodes: Sequence[Mapping[str, Any]], where: str) -> list[Mapping[str, Any]]:
-    """Return the messages of the branch that ends at the last message, from the first message on."""
+    """Return the messages of the branch that ends with the trace's last message, in order from the first message."""
     path = []
     at: Any = len(nodes) - 1 if nodes else None
     while at is not None:
@@ -219,7 +220,7 @@ def _last_branch(nodes: Sequence[Mapping[str, Any]], where: str) -> list[Mapping
 
 
 def _tokens(nodes: Sequence[Mapping[str, Any]], trace: Mapping[str, Any]) -> int | None:
-    """Count each sampled token of all branches once, by the masks or, without masks, by the provider's usage."""
+    """Count each sampled token of all branches once, by the masks or, without masks, by the provider's token counts."""
     masks = [node.get("mask") for node in nodes if node.get("sampled")]
     if masks and all(masks):
         return sum(sum(mask or ()) for mask in masks)

@@ -33,14 +33,14 @@ def recognises(head: Head) -> bool:
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Yield verl's rollouts, one file per step.
 
-    Success is ``acc`` if its value is 0 or 1. If the reward function has no accuracy, reward managers fill ``acc`` with
-    a shaped score, which does not state success. Lines with ``reward`` come from validation.
+    ``acc`` states success if its value is 0 or 1. If the reward function returns no accuracy, verl's reward managers
+    fill ``acc`` with a shaped score, which does not state success. Lines with ``reward`` come from validation.
 
     If an agent's rollout has several outputs, only the last output is read, as in verl's validation.
 
-    Without ``uid``, the responses to one prompt in a step form a group. If a prompt occurs twice in a step, it has
-    twice as many responses as other prompts; its responses are split into two groups, in the order of the file, and
-    counted (see :func:`_repeated`).
+    Without ``uid``, the responses to one prompt in a step form a group. A prompt that occurs twice in a step has twice
+    as many responses as other prompts. These responses are split into two groups, in the order of the file, and the
+    prompt is counted (see :func:`_repeated`).
     """
     run = OneRun()
     for path in paths:
@@ -68,8 +68,8 @@ def _repeated(path: Path, notes: Notes) -> dict[PromptKey, int]:
 
     The group size is the most frequent number of responses per prompt in the step (the smaller number if two numbers
     are equally frequent). A prompt is repeated if its number of responses is a larger multiple of the group size. A
-    group size of 1 counts only if more than half of the prompts have one response. If a prompt's number of responses is
-    larger than the group size, but not a multiple, the prompt is counted in the notes and not split.
+    group size of 1 is accepted only if more than half of the prompts have one response. If a prompt's number of
+    responses is larger than the group size, but not a multiple, the prompt is counted in the notes and not split.
     """
     # separate notes, which are discarded: rows() reads these lines again and counts what is excluded
     sizes = Counter(_key(data) for data, _ in json_lines(path, Notes()) if not isinstance(data.get("uid"), str))

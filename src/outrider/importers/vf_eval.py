@@ -2,8 +2,8 @@
 
 A line in verifiers 0.1.14 and 0.3.1 has: ``example_id``, ``prompt``, ``completion`` (messages or text), ``answer``,
 ``info``, ``reward``, ``metrics`` (whose names are also keys of the line), ``error``, ``is_truncated``,
-``stop_condition``, ``token_usage``, ``timing``. Before 0.1.9: ``prompt``, ``completion``, ``answer``, ``task``,
-``reward``.
+``stop_condition``, ``token_usage``, ``timing``. Before 0.1.9, a line has: ``prompt``, ``completion``, ``answer``,
+``task``, ``reward``.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def result_row(path: Path, data: Mapping[str, Any], where: str, notes: Notes) ->
     """Return one rollout of ``vf-eval`` as a row.
 
     A rollout is a success if ``reward >= pass_threshold``, with the threshold from ``metadata.json`` next to the file,
-    as in ``vf-eval``'s pass@k. Without a threshold there is no outcome. Step and split are read from prime-rl's folder
-    and file names, since the records have neither.
+    as in ``vf-eval``'s pass@k. Without a threshold there is no outcome. For prime-rl's files, step and split are read
+    from the names of folder and file, since the records contain neither.
     """
     error = data.get("error")
     detail = error.get("error_chain_str") or error.get("error") if isinstance(error, dict) else error

@@ -1,1 +1,1 @@
-"""Hugging Face causal LMs for sampler and learner: loading, attention and LM head."""
+"""Hugging Face causal LMs for sampler and learner: how they are loaded, and their attention and LM head."""

@@ -1,9 +1,8 @@
-"""One attention function for all Hugging Face models, controlled by a *plan* passed to the forward call.
+"""One attention function for all Hugging Face models, which calls a *plan* that is passed to the forward call.
 
-The learner packs sequences, and the sampler has its own KV cache. Learner and sampler replace only a model's attention,
-so each of the two passes a plan: an object with one method, passed as ``model(..., plan=plan)``. transformers forwards
-the plan to the registered attention function. Modules, LoRA adapters, gradient checkpointing and sharding of the model
-are unchanged.
+The learner packs sequences, and the sampler has its own KV cache, so both must replace a model's attention. Each of the
+two passes a plan: an object with one method, passed as ``model(..., plan=plan)``. transformers forwards the plan to the
+registered attention function. Modules, LoRA adapters, gradient checkpointing and sharding of the model are unchanged.
 """
 
 from __future__ import annotations
@@ -24,14 +23,15 @@ NAME = "outrider"
 
 
 class AttentionPlan(Protocol):
-    """Attention of one forward pass, from ``q [B, H, Q, D]`` and ``k``, ``v [B, KV, Q, D]`` to ``[B, Q, H, D]``."""
+    """Computes attention in one forward pass, from ``q [B, H, Q, D]`` and ``k``, ``v [B, KV, Q, D]`` to ``[B, Q, H,
+    D]``."""
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor: ...
 
 
 @torch.no_grad()
 def use_plans(model: PreTrainedModel) -> None:
-    """Route the model's attention through plans, and check that every layer uses them.
+    """Route the model's attention through plans, and check that every layer calls the plan.
 
     Raises:
         UserError: some layers of the architecture have no replaceable attention.
@@ -56,7 +56,8 @@ def use_plans(model: PreTrainedModel) -> None:
 
 
 def use_own(model: PreTrainedModel) -> None:
-    """Undo :func:`use_plans`: restore transformers' default attention. No effect if attention was not replaced."""
+    """Undo :func:`use_plans`: restore transformers' default attention. The function does nothing if it is already in
+    use."""
     if model.config._attn_implementation == NAME:
         model.set_attn_implementation("sdpa" if model._supports_sdpa else "eager")
 
@@ -100,8 +101,8 @@ AttentionInterface.register(NAME, _attend)
 
 
 class Packed:
-    """Causal attention over packed sequences, ``[1, H, T, D]``. This class pads the sequences and repeats shared
-    contexts; the rest of the model computes on the packed tokens."""
+    """Causal attention over packed sequences, ``[1, H, T, D]``. Only this class pads the sequences and repeats shared
+    contexts, while the rest of the model computes on the packed tokens."""
 
     def __init__(self, packing: Packing, device: torch.device) -> None:
         lengths = np.array(packing.lengths)

@@ -1,4 +1,4 @@
-"""The cache folder for models built on this machine. One process builds a model while others wait."""
+"""The cache folder for models that are built on this machine. One process builds a model while other processes wait."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from outrider.record.disk import disk_refused
 
 
 def cache_folder() -> Path:
-    """Return ``$OUTRIDER_CACHE``, else ``outrider`` in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
+    """Return the folder ``$OUTRIDER_CACHE`` if set, else ``outrider`` in ``$XDG_CACHE_HOME`` if set, else in
+    ``~/.cache``."""
     own, shared = os.environ.get("OUTRIDER_CACHE"), os.environ.get("XDG_CACHE_HOME")
     place = Path(own) if own else (Path(shared) if shared else Path.home() / ".cache") / "outrider"
     return place.expanduser()
@@ -20,7 +21,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def making(place: Path) -> Iterator[None]:
-    """Context manager for building a folder of the cache, exclusive to one process.
+    """Context manager for building a folder of the cache, which only one process can enter at a time.
 
     Raises:
         UserError: the folder cannot be written.

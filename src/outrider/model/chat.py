@@ -1,4 +1,4 @@
-"""Chat templates: messages of a prompt, observations, and tool calls."""
+"""Renders prompts and observations as chat messages, and checks the chat template."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ def observation_text(tokenizer: PreTrainedTokenizerBase, text: str, last: str, a
     their thinking), but sampled tokens never change.
 
     Args:
-        last: text of the last token of the policy's turn, which the template may also write as the end of the turn.
+        last: text of the last token of the policy's turn; if the template also writes this token at the end of the
+            turn, it is not repeated.
 
     Raises:
         UserError: the template does not show the policy's turns.
@@ -94,8 +95,8 @@ def prompt_end(tokenizer: PreTrainedTokenizerBase, options: PolicyOptions) -> st
 def refuse_other_calls(
     tokenizer: PreTrainedTokenizerBase, tools: list[dict[str, Any]], arguments: Arguments = _NONE
 ) -> None:
-    """Raise UserError if a chat template does not show tools, or if its format of tool calls and answers is not that of
-    :mod:`outrider.environments.tool_calls`, which reads the calls and writes the answers."""
+    """Raise UserError if a chat template does not show tools, or if :mod:`outrider.environments.tool_calls` cannot read
+    its tool calls or write its tool answers."""
 
     def written(*messages: dict[str, Any], shown: bool = False) -> str:
         asked = [{"role": "user", "content": "?"}, *messages]

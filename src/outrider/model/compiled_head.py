@@ -1,9 +1,9 @@
 """The head of :mod:`outrider.model.head` with its passes over logits compiled by ``torch.compile``.
 
 On a GPU, PyTorch's own operations read or write a chunk of float32 logits about two dozen times in a forward and
-backward pass. A compiled function reads the chunk, in the dtype of matmuls, two or three times. Matmuls, chunks and
-results are those of the head: log-probabilities and entropies in at least float32, gradients of weight and bias summed
-in at least float32.
+backward pass. A compiled function reads the chunk only two or three times, and in the dtype of matmuls. Matmuls, chunks
+and results are the same as in that module: log-probabilities and entropies have at least float32, and gradients of
+weight and bias are summed in at least float32.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from outrider.errors import UserError
 from outrider.model.head import TokenStatistics, add_product, chunks, token_statistics
 
 _ROWS, _WIDTH, _VOCABULARY = 5, 8, 33
-"""Sizes of the head of :func:`check_compiled`."""
+"""Number of tokens, hidden size and vocabulary size of the head that :func:`check_compiled` compares."""
 _BOUND = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
-"""Largest difference from the head, relative to the largest value: the rounding of a few operations in this dtype."""
+"""Largest allowed difference from the uncompiled head, relative to the largest value, by dtype: a few rounding
+errors."""
 
 
 class _Passes(NamedTuple):
@@ -40,10 +41,10 @@ def compiled_statistics(
 
 
 def check_compiled(device: torch.device, dtype: torch.dtype) -> None:
-    """Compile, and compare a small head with that of :mod:`outrider.model.head`: values and gradients.
+    """Compile a small head, and compare its values and gradients with those of :mod:`outrider.model.head`.
 
     Raises:
-        UserError: compilation fails here, or the results differ.
+        UserError: compilation fails on this machine, or the results differ.
     """
     try:
         found, expected = (_small_head(how, device, dtype) for how in (compiled_statistics, token_statistics))
@@ -98,7 +99,7 @@ def _gradient(
     temperature: float,
     low: torch.dtype,
 ) -> Tensor:
-    """Return the gradient in the logits: see ``backward`` of :mod:`outrider.model.head`."""
+    """Return the gradient with respect to the logits, as ``backward`` in :mod:`outrider.model.head` computes it."""
     logps_tV = (logits_tV.to(entropies_t.dtype) / temperature).log_softmax(-1)
     probs_tV = logps_tV.exp()
     grad_tV = torch.zeros_like(logps_tV)

@@ -13,10 +13,10 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 class Placement(NamedTuple):
-    """The placement of a policy.
+    """The placement of a policy on this machine's devices.
 
     Attributes:
-        device: ``cuda:0``, or ``cpu`` without CUDA; under torchrun the device of the local rank.
+        device: ``cuda:0``; ``cpu`` without CUDA; under torchrun, the GPU of the local rank.
         dtype: dtype of matmuls.
         attention: the learner's attention kernel. ``flash_attention_2`` is used if the package flash-attn is installed
             and matmuls are in bfloat16 on a GPU; it reads packed sequences directly. ``sdpa`` is part of every

@@ -1,4 +1,4 @@
-"""Log-probabilities and entropies of a row's own tokens (those after its context), from one pass over several rows."""
+"""Computes log-probabilities and entropies of rows' own tokens (the tokens after a context) in one forward pass."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from outrider.model.packing import Packable, pack
 from outrider.record import Ids
 
 MOST_LOGITS = 1 << 28
-"""Maximum number of logits in one part of a plain forward pass: 1 GB in float32, plus copies in the backward pass."""
+"""Maximum number of logits in one part of a plain forward pass. This is 1 GB in float32, plus copies in the backward
+pass."""
 
 
 class Continuation(NamedTuple):
-    """A context and the own tokens that follow, without other data."""
+    """A context, and the own tokens that follow it, without other data."""
 
     context_ids: Ids
     token_ids: Ids
@@ -67,7 +68,8 @@ def _plain_statistics(
     model: PreTrainedModel, rows: Sequence[Packable], temperature: float, top: int
 ) -> TokenStatistics:
     """Return statistics from the model's own forward pass and head. Rows are split into parts of at most
-    ``MOST_LOGITS`` logits, but at least one row. With several parts, the backward pass recomputes each part."""
+    ``MOST_LOGITS`` logits, but every part has at least one row. With several parts, the backward pass recomputes each
+    part."""
 
     def statistics(part: Sequence[Packable]) -> TokenStatistics:
         return logit_statistics(*_own_logits(model, part), temperature, top)

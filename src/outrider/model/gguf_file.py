@@ -1,4 +1,4 @@
-"""Models in GGUF files, converted once to a Hugging Face folder. Imports no torch."""
+"""Converts models in GGUF files, once per file, to Hugging Face folders. Imports no torch."""
 
 from __future__ import annotations
 
@@ -67,13 +67,12 @@ def _models_of(distribution: metadata.Distribution) -> list[Path]:
 def folder_of_gguf(name: str) -> str:
     """Return the Hugging Face folder of a GGUF model, converted at first use and cached by the file's content.
 
-    The package gguf dequantises the weights to float32. The cache is ``$OUTRIDER_CACHE``, else
-    ``outrider`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. If several processes need the folder, one converts the file and
-    the others wait.
+    The package gguf dequantises the weights to float32. The cache folder is :func:`outrider.model.cache.cache_folder`.
+    If several processes need the folder, one converts the file and the others wait.
 
     Raises:
-        UserError: the file does not exist; a package to read it is missing; the file is damaged, lacks weights, has an
-            unknown architecture, or is one of several parts; the folder cannot be written.
+        UserError: the file does not exist, is damaged, lacks weights, has an unknown architecture, or is one of several
+            parts; a package that reads the file is missing; or the folder cannot be written.
     """
     file = gguf_file(name)
     if _PART.search(file.stem):
@@ -104,7 +103,7 @@ def _place(file: Path) -> Path:
 
 
 def precision_of(folder: str) -> str:
-    """Describe the precision of a converted folder's weights in their GGUF file; empty for other folders."""
+    """Describe the precision that a converted folder's weights had in the GGUF file; empty for other folders."""
     try:
         source = json.loads((Path(folder) / SOURCE).read_text("utf-8"))
     except (OSError, ValueError):
@@ -172,7 +171,7 @@ def _read(name: str, file: Path) -> tuple[Any, Any]:
 
 
 def _refuse_unreadable(name: str, folder: Path) -> None:
-    """Raise UserError if a run could not load the tokenizer; some files need certain versions of transformers."""
+    """Raise UserError if a run could not load the tokenizer, since some files need certain versions of transformers."""
     from transformers import AutoTokenizer, __version__
 
     try:

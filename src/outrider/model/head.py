@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 CHUNK = 8 * 1024 * 1024
-"""Maximum number of logits in memory (32 MB in float32), for any vocabulary size. A GPU has ``GPU_CHUNKS`` times this
-limit."""
+"""Maximum number of logits in memory (32 MB in float32), for any vocabulary size. On a GPU, the maximum is
+``GPU_CHUNKS`` times as large."""
 
 GPU_CHUNKS = 8
-"""Factor on the chunk size on a GPU. Each chunk reads the head's weights and accumulates the weights' gradient; both
-are larger than the chunk's logits. With a factor of 1, these reads and additions took more than a third of an optimizer
-step of Qwen2.5 0.5B on an H100 (``docs/log.md``, 2026-11-26)."""
+"""Factor by which chunks are larger on a GPU. Each chunk reads the head's weights and adds to the weights' gradient,
+both of which are larger than the chunk's logits. With a factor of 1, these reads and additions took more than a third
+of an optimizer step of Qwen2.5 0.5B on an H100 (``docs/log.md``, 2026-11-26)."""
 
 
 def most_logits(device: torch.device) -> int:
@@ -36,7 +36,8 @@ class TokenStatistics(NamedTuple):
     Attributes:
         logprobs_T: log-probability of the token.
         entropies_T: entropy of the distribution.
-        top_TK: log-probabilities of the K likeliest tokens, in descending order; of all tokens if there are fewer.
+        top_TK: log-probabilities of the K likeliest tokens, in descending order; of all tokens if the vocabulary is
+            smaller.
     """
 
     logprobs_T: Tensor
@@ -158,7 +159,7 @@ def add_product(total_VH: Tensor, grad_tV: Tensor, hidden_tH: Tensor) -> None:
 
 
 def chunks(hidden_TH: Tensor, vocabulary: int) -> list[slice]:
-    """Return the parts of the tokens whose logits are in memory at once."""
+    """Split the tokens into chunks, so that only one chunk's logits are in memory at once."""
     size = max(1, most_logits(hidden_TH.device) // vocabulary)
     return [slice(start, start + size) for start in range(0, len(hidden_TH), size)]
 
@@ -171,6 +172,6 @@ def _logprobs(hidden: Tensor, weight: Tensor, bias: Tensor | None, temperature: 
 
 
 def _expectation(logps_tV: Tensor) -> Tensor:
-    """Return the sum of p log p over the vocabulary, with 0 for p = 0."""
+    """Return the sum of p log p over the vocabulary, where tokens with p = 0 add 0."""
     # a masked logit has log p = -inf and p = 0, whose product would be NaN
     return (logps_tV.exp() * logps_tV.clamp_min(torch.finfo(logps_tV.dtype).min)).sum(-1)

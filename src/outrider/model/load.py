@@ -1,4 +1,4 @@
-"""Loads and saves policies; a model's name is a shipped base, a folder, or a name on the Hugging Face hub."""
+"""Loads and saves policies. A model is named by a shipped base, a folder, or its name on the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ class Policy(NamedTuple):
         return np.array(ids["input_ids"], np.int32)
 
     def observation(self, text: str, last: int | None = None) -> Ids:
-        """Return the token ids of an observation, int32; with ``options.chat`` as a user message, followed by the start
-        of the next turn.
+        """Return the token ids of an observation, int32. With ``options.chat``, the observation is a user message,
+        followed by the start of the next turn.
 
         Args:
             last: the last token of the policy's previous turn; None before the first turn.
@@ -93,11 +93,12 @@ class Policy(NamedTuple):
 
     @property
     def prompt_end(self) -> str | None:
-        """The end of every prompt from a chat template (:func:`outrider.model.chat.prompt_end`)."""
+        """The text with which a chat template ends every prompt (:func:`outrider.model.chat.prompt_end`)."""
         return prompt_end(self.tokenizer, self.options) if self.options.chat else None
 
     def token_texts(self, ids: Ids) -> list[str]:
-        """Return the text of each token; a part of a character becomes the replacement character."""
+        """Return the text of each token. A token that is only a part of a character becomes the replacement
+        character."""
         return list(self.tokenizer.batch_decode([[int(i)] for i in ids], clean_up_tokenization_spaces=False))
 
     def attention(self, rollout: Rollout, starts: Sequence[int]) -> NDArray[np.float64]:
@@ -138,8 +139,8 @@ class Policy(NamedTuple):
 def lost_characters(tokenizer: PreTrainedTokenizerBase, text: str) -> list[str]:
     """Return the letters, digits, punctuation and symbols of a text for which the tokenizer has no token.
 
-    Marks, spaces and control characters are ignored, since normalisation may remove them. Without token offsets the
-    result is empty.
+    Marks, spaces and control characters are ignored, since normalisation may remove them. If the tokenizer reports no
+    token offsets, the result is empty.
     """
     if not tokenizer.is_fast:
         return []
@@ -158,7 +159,7 @@ def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0, device
     A folder with a LoRA adapter is loaded as the adapter's base model with the adapter merged.
 
     Args:
-        seed: seed of the random half of a new adapter, if ``options`` ask for an adapter.
+        seed: seed of the matrices that are random in a new adapter, if ``options`` add an adapter.
         device: device of the weights; None: the device of :func:`outrider.model.device.placement`; ``meta``: only
             shapes, without weights or adapter.
 
@@ -204,7 +205,7 @@ def _weights(name: str, folder: str, dtype: torch.dtype) -> PreTrainedModel:
 
 
 def _shape_of(place: str, device: torch.device) -> PreTrainedModel:
-    """Return a model without weights, but with its generation config, which may add end tokens to config.json's."""
+    """Return a model without weights. Load its generation config, which may add end tokens to those of config.json."""
     with device:
         model: PreTrainedModel = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(place)).eval()
     with suppress(OSError):  # without the file, config.json applies, as for a model with weights
@@ -271,7 +272,8 @@ def context_length(model: PreTrainedModel) -> int:
     """Return the maximum number of tokens of prompt and response together.
 
     A model whose rotary embedding changes beyond its pre-training length (longrope) is used only up to that length.
-    Beyond that length, the embedding would change in the middle of a response, and between sampler and learner.
+    With longer responses, the embedding would change in the middle of a response, and differ between sampler and
+    learner.
     """
     return min(_lengths(model.config))
 

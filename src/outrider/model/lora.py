@@ -26,12 +26,13 @@ _NAME = "default"
 
 
 def add_adapter(model: PreTrainedModel, options: LoraOptions, seed: int) -> None:
-    """Add an adapter to the linear layers of ``model`` and freeze everything else; outputs do not change yet.
+    """Add an adapter to the linear layers of ``model`` and freeze all other weights. The model's outputs do not change
+    yet.
 
-    The adapter is float32 for any model dtype. Its random half depends only on ``seed``.
+    The adapter is float32 for any model dtype. The adapter's random matrices depend only on ``seed``.
 
     Raises:
-        UserError: peft is not installed or fails, or the model does not have the layers.
+        UserError: peft is not installed or fails, or the model does not have the layers that ``options`` name.
     """
     peft = _peft("policy.lora")
     known = _adaptable(model)
@@ -62,7 +63,8 @@ def add_adapter(model: PreTrainedModel, options: LoraOptions, seed: int) -> None
 
 
 def _adaptable(model: PreTrainedModel) -> list[str]:
-    """Return the names of all linear layers except the head: only the last part if it is unambiguous."""
+    """Return the names of all linear layers except the head. A name is shortened to its last part if this is
+    unambiguous."""
     head = model.get_output_embeddings()
     whole = {name: _is_product(m) and m is not head for name, m in model.named_modules() if name}
     mixed = {name.rpartition(".")[2] for name, linear in whole.items() if not linear}
@@ -72,7 +74,8 @@ def _adaptable(model: PreTrainedModel) -> list[str]:
 
 @torch.no_grad()
 def _is_product(module: torch.nn.Module) -> bool:
-    """Whether an adapter can be added to a layer's output; some routers inherit from Linear, but return a tuple."""
+    """Whether an adapter can be added to a layer's output. It cannot for routers that inherit from Linear but return a
+    tuple."""
     if isinstance(module, torch.nn.Linear) and type(module) is not torch.nn.Linear:
         return isinstance(module(module.weight.new_zeros(1, module.in_features)), Tensor)
     return isinstance(module, (torch.nn.Linear, Conv1D))
@@ -128,7 +131,7 @@ def write_adapter(model: PreTrainedModel, folder: Path) -> None:
 
 
 def save_adapter(model: PreTrainedModel, folder: Path) -> None:
-    """Write an adapter like :func:`write_adapter`, but raise disk errors unchanged."""
+    """Write an adapter as :func:`write_adapter` does, but raise disk errors unchanged."""
     kept = {name: p.detach().contiguous() for name, p in model.named_parameters() if ".lora_" in name}
     cast(Any, model).peft_config[_NAME].save_pretrained(str(folder))
     save_file(
@@ -139,12 +142,12 @@ def save_adapter(model: PreTrainedModel, folder: Path) -> None:
 
 
 def adapter_outputs(model: PreTrainedModel) -> dict[str, torch.nn.Parameter]:
-    """Return the matrices of an adapter that are zero before training, by name; empty without an adapter."""
+    """Return those matrices of an adapter that are zero before training, by name; empty without an adapter."""
     return {name: p for name, p in model.named_parameters() if ".lora_B." in name}
 
 
 def foldable(layer: torch.nn.Module) -> bool:
-    """Whether :func:`folded` represents a layer completely: a plain linear layer, with or without our adapter."""
+    """Whether :func:`folded` represents a layer completely, as for a plain linear layer with or without our adapter."""
     plain = getattr(layer, "base_layer", layer)
     return type(plain) is torch.nn.Linear and (plain is layer or set(getattr(layer, "lora_A", ())) == {_NAME})
 

@@ -1,6 +1,6 @@
-"""Base models that are trained from another model on first use, and cached; the package has only their settings.
+"""Base models that are trained from another model on first use, then cached. The package ships only their settings.
 
-``base/NAME/sft.yaml`` has the settings for ``outrider sft``. The trained model is cached under a name that changes with
+``base/NAME/sft.yaml`` has the settings for ``outrider sft``. The trained model is cached under a name that depends on
 these settings. Imports no torch.
 """
 
@@ -19,7 +19,7 @@ _SETTINGS = "sft.yaml"
 
 
 class MadeBase(NamedTuple):
-    """The folder of a base model that is trained on first use, and the text of its training settings."""
+    """A base model that is trained on first use, described by its folder and the text of its training settings."""
 
     folder: Path
     settings: str

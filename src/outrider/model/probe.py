@@ -1,4 +1,4 @@
-"""Attention between the steps of one response, measured in a separate forward pass."""
+"""Measures the attention between the steps of one response, in a separate forward pass."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def step_attention(model: PreTrainedModel, rollout: Rollout, starts: Sequence[in
 
     .. math:: M_{h,ij} = \frac{1}{|i|\,|j|} \sum_{q \in i} \sum_{k \in j} a_{h,qk}
 
-    with the model's causal softmax weights :math:`a`. The softmax includes the prompt, but the steps do not. Queries
-    are processed in blocks, so only ``_ROWS`` rows of weights are in memory. The model's attention must be routed
-    through plans.
+    with the model's causal softmax weights :math:`a`. The softmax covers the prompt as well, although no step contains
+    the prompt. Queries are processed in blocks, so only ``_ROWS`` rows of weights are in memory. The model's attention
+    must be routed through plans.
     """
     prompt, response = len(rollout.prompt_ids), len(rollout.response_ids)
     bounds = [int(start) for start in starts] + [response]

@@ -1,8 +1,8 @@
 """A policy on a Tinker service: sends requests to the service, and raises errors if the service does not answer.
 
 In the service's protocol, requests are numbered and answered later. The service trains the weights, and a sampler on
-the service has the weights of the last weight sync. A loss is a named function over rows of any length; the service
-computes the loss's gradient.
+the service has the weights of the last weight sync. A loss is a function over rows of any length, selected by its name;
+the service computes the gradient of this loss.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _INTRODUCTIONS = 4  # number of answers that the service sends before the first 
 
 
 class ServiceRow(NamedTuple):
-    """A sequence, and the inputs of a loss for each token except the first.
+    """A token sequence, and the inputs of a loss for each token except the first token.
 
     Attributes:
         ids: token ids of the whole sequence.
@@ -66,14 +66,14 @@ class ServiceRollout(NamedTuple):
 
 
 class TinkerService:
-    """One adapter on one model of a service.
+    """A connection to a service, for one adapter on one model of the service.
 
     Args:
         model: the service's name of the model.
-        seed: seed of the adapter's random half, if the service accepts a seed.
+        seed: seed of the adapter's random matrices, if the service accepts a seed.
 
     Raises:
-        UserError: the service cannot be reached, has no such model, or needs a key; the package is missing.
+        UserError: the service cannot be reached, has no such model, or needs a key; or the package tinker is missing.
     """
 
     def __init__(self, model: str, lora: LoraOptions, seed: int, options: ServiceOptions) -> None:
@@ -92,7 +92,7 @@ class TinkerService:
         self._sampler: Any = None
 
     def close(self) -> None:
-        """End the session: the service drops an idle session with its adapters."""
+        """End the session, whose adapters the service then drops."""
         self._client.holder.close()
 
     def _refuse_other_model(self) -> None:
@@ -154,7 +154,8 @@ class TinkerService:
         return given
 
     def _hint(self) -> str:
-        """Return a hint on versions: if package and service versions differ, the first answers may never come."""
+        """Return a hint on versions, since the first answers may never come if the versions of package and service
+        differ."""
         if self._answers > _INTRODUCTIONS or self._sdk.__version__ == _SKYRL:
             return ""
         return f"; the package tinker here is {self._sdk.__version__}, and SkyRL 0.3 needs {_SKYRL} (outrider[skyrl])"
@@ -172,7 +173,7 @@ class TinkerService:
     def backward(
         self, rows: Sequence[ServiceRow], loss: str, config: dict[str, float] | None = None, trainer: Any = None
     ) -> list[NDArray[np.float64]]:
-        """Add the gradient of ``loss``, a loss name of the protocol, to the gradient for the next :meth:`step`.
+        """Add the gradient of ``loss``, the protocol's name of a loss, to the gradient for the next :meth:`step`.
 
         Returns the log-probabilities before that step, in the form of :meth:`logprobs`.
         """
@@ -183,7 +184,8 @@ class TinkerService:
         return _logprobs_of(given, rows)
 
     def step(self, adam: Adam, trainer: Any = None) -> dict[str, float]:
-        """Update the weights with the accumulated gradient, and reset it; return the service's metrics of the step."""
+        """Update the weights with the accumulated gradient, and reset the gradient; return the service's metrics of the
+        step."""
         params = self._sdk.AdamParams(**adam._asdict())
         given = self.ask("to change the weights", lambda: (trainer or self._trainer).optim_step(params).result())
         return dict(given.metrics or {})
@@ -266,7 +268,7 @@ def _logprobs_of(given: Any, rows: Sequence[ServiceRow]) -> list[NDArray[np.floa
 
 
 def _settled(given: Any) -> Any:
-    """Return a client, also for versions of the package that return a future of the client."""
+    """Return a client, even if this version of the package returned a future of the client."""
     return given.result() if hasattr(given, "result") else given
 
 

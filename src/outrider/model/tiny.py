@@ -19,8 +19,8 @@ def character_tokenizer(characters: str = CHARACTERS) -> Qwen2Tokenizer:
     """Return a tokenizer with one token per character; it adds the token ``<s>`` in front of each text.
 
     The tokenizer is a byte-level BPE without merges, not a plain word table. For a model of the Qwen2 family,
-    transformers always builds a Qwen2Tokenizer, even if the folder names another class. So only a Qwen2Tokenizer loads
-    as it was saved. Characters outside ``characters`` have no token, and the tokenizer drops them.
+    transformers always builds a Qwen2Tokenizer, even if the folder names another class. So any other tokenizer would be
+    different after saving and loading. Characters outside ``characters`` have no token, and the tokenizer drops them.
 
     >>> tokenizer = character_tokenizer()
     >>> ids = tokenizer("7 5>12:")["input_ids"]
@@ -59,15 +59,15 @@ def subword_tokenizer(texts: Iterable[str], vocabulary: int) -> Qwen2Tokenizer:
 
 
 def tiny_policy(seed: int, context: int = 256, characters: str = CHARACTERS) -> Policy:
-    """Return an untrained Qwen2 with 448,128 parameters and one token per character."""
+    """Return an untrained Qwen2 model with 448,128 parameters and a tokenizer with one token per character."""
     return untrained(seed, character_tokenizer(characters), NewModel(context=context))
 
 
 def untrained(seed: int, tokenizer: Qwen2Tokenizer, size: NewModel) -> Policy:
     """Return a Qwen2 with random weights and tied embeddings.
 
-    The head dimension is 32, since serving engines have no smaller attention kernel. There are half as many KV heads as
-    query heads, and the feed-forward layer has twice the model's width.
+    The dimension of an attention head is 32, since serving engines have no attention kernel for a smaller dimension.
+    There are half as many KV heads as query heads, and the feed-forward layer has twice the model's width.
     """
     config = Qwen2Config(
         vocab_size=len(tokenizer),

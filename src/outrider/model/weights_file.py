@@ -20,8 +20,8 @@ def write_weights(model: PreTrainedModel, folder: Path, dtype: torch.dtype | Non
 
     Weights in a wider dtype are rounded to ``dtype``, the compute dtype of the engine that reads the file.
 
-    A head that is tied to the embedding is also written under its own name. vLLM keeps a copy of the head, and does not
-    update this copy if the file has only the embedding.
+    An LM head that is tied to the embedding is also written under the head's own name. vLLM keeps a copy of the head,
+    and does not update this copy if the file has only the embedding.
 
     Raises:
         UserError: the file cannot be written.

@@ -1,1 +1,1 @@
-"""The processes of a run: ranks, launcher, clock, devices, and a stop that all ranks make together."""
+"""The processes of a run: ranks, launcher, clock, devices, and a coordinated stop of all ranks."""

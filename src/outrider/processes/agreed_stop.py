@@ -1,4 +1,4 @@
-"""A coordinated stop of all ranks, for runs in which ranks can only save together."""
+"""A coordinated stop of all ranks, for runs whose ranks can save a checkpoint only together."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from outrider.processes.ranks import Ranks
 
 
 class AgreedStop(SafeStop):
-    """Stops all ranks at the same point: the start or end of an interruptible phase.
+    """Stops all ranks at the same point, which is the start or the end of an interruptible phase.
 
-    Each rank saves a shard of the checkpoint, so if one rank stopped within a phase, the other ranks would wait for it.
+    Each rank saves a shard of the checkpoint, so if one rank stopped within a phase, the other ranks would wait for
+    that rank.
 
     Args:
-        heard: recorder of SIGTERM on this rank; only the recorder of rank 0 decides whether to stop.
+        heard: object that records whether this rank has received SIGTERM; all ranks stop if rank 0 has received it.
     """
 
     def __init__(self, heard: SafeStop, ranks: Ranks) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 NOT_WORK = frozenset({"evaluate", "record", "save"})
 OVERLAPPED = "overlapped_"
-"""Prefix of the phases of sampling during an update; the seconds of the update already include these seconds."""
+"""Prefix for phases of sampling that run during an update. The seconds of the update already include these seconds."""
 
 
 def training_seconds(seconds: Mapping[str, float]) -> float:
@@ -22,9 +22,9 @@ def training_seconds(seconds: Mapping[str, float]) -> float:
 
 
 class Clock:
-    """Sums wall-clock time by phase. The time of a nested phase does not count for the outer phase.
+    """Sums wall-clock time by phase. The time of a nested phase does not count towards the outer phase.
 
-    The function ``watch`` is called with the name of each phase when the phase starts, for a progress display.
+    At the start of each phase, the clock calls the function ``watch`` with the phase's name, for a progress display.
     """
 
     def __init__(self, watch: Callable[[str], None] = lambda phase: None) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def usable_cores() -> list[int]:
-    """The cores in this process's CPU affinity, but at most as many cores as the container's CPU quota allows."""
+    """The cores in this process's CPU affinity, or only the first of them if the container's CPU quota allows fewer."""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()  # a container's quota is not in the affinity
@@ -18,7 +18,7 @@ def usable_cores() -> list[int]:
 
 
 def ranks_on_cpu(cores: int, samples_apart: bool) -> int:
-    """Default number of ranks on a CPU: one per core, or one per two cores if each rank has a sampling process.
+    """Default number of ranks on a CPU: one per core, or one per two cores if each rank also has a sampling process.
 
     >>> ranks_on_cpu(8, False), ranks_on_cpu(8, True), ranks_on_cpu(1, True)
     (8, 4, 1)
@@ -27,6 +27,6 @@ def ranks_on_cpu(cores: int, samples_apart: bool) -> int:
 
 
 def pin(core: int) -> None:
-    """Pin this process and its child processes to one core; no effect on systems without CPU affinity."""
+    """Pin this process and its child processes to one core. Does nothing on systems without CPU affinity."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {core})

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from outrider.errors import UserError
 
 RUNS_AT_ONCE = "OUTRIDER_RUNS_AT_ONCE"
-"""Environment variable: number of runs that share host memory. ``outrider bench`` sets this variable for its runs."""
+"""Environment variable with the number of runs that share host memory. ``outrider bench`` sets it for its runs."""
 _DRIVERS = ("/proc/driver/nvidia", "/dev/kfd")  # NVIDIA and AMD
 _UNLIMITED = 1 << 60  # cgroup v1 writes "no limit" as a number near 2 ** 63
 
@@ -22,7 +22,7 @@ class Devices(NamedTuple):
         number: number of GPUs; 1 without a GPU.
         size: memory in bytes of the smallest GPU, or of the host if there is no GPU.
         name: name of the GPU with the least memory, or of the host if there is no GPU.
-        host: whether the memory is host memory, which all processes share.
+        host: whether ``size`` is host memory, which all processes share.
     """
 
     number: int
@@ -32,7 +32,7 @@ class Devices(NamedTuple):
 
 
 def find_devices() -> Devices | None:
-    """Find this machine's GPUs, or the host's memory if there are no GPUs; None if unknown."""
+    """Find this machine's GPUs, or the host's memory if there are no GPUs; None if the memory is unknown."""
     if driver_there():  # checked first, since importing torch takes a second
         import torch
 

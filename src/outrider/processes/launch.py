@@ -1,4 +1,4 @@
-"""Starts the processes of a run: on a CPU, one process per core, pinned to this core and with one thread.
+"""Starts the processes of a run. On a CPU, this is one process per core, pinned to the core and with one thread.
 
 If another launcher (such as torchrun) has already started ranks, the run uses these ranks.
 """
@@ -37,7 +37,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # parameters of mallopt(3)
 def launch(wanted: int, main: RankMain, *arguments: Any, hint: str = "start it again") -> int:
     """Call ``main(ranks, *arguments)`` in every process, and return rank 0's result.
 
-    This process is rank 0. ``wanted`` is the number of processes; 0 means one process per core on a CPU, and one
+    This process is rank 0. ``wanted`` is the number of processes; 0 means one process per core on a CPU, and a single
     process on a machine with a GPU. ``main`` and the arguments are pickled for the other ranks.
 
     Raises:
@@ -101,11 +101,11 @@ def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ..
 
 @contextmanager
 def _watched(ranks: Ranks, others: Sequence[BaseProcess], hint: str) -> Iterator[None]:
-    """Context manager in which this process ends with a message if it waits for a dead rank.
+    """Context manager in which this process (rank 0) ends with a message if it waits for a dead rank.
 
     Gloo itself notices the death of a rank. NCCL does not always notice, and would wait for two hours
-    (``ranks._WAIT``). Ending the process loses nothing that could be saved: while devices wait for each other, no
-    state can be saved.
+    (``ranks._WAIT``). Ending the process loses nothing, because no state can be saved while devices wait for each
+    other.
     """
     over = threading.Event()
 
@@ -130,7 +130,7 @@ def _watched(ranks: Ranks, others: Sequence[BaseProcess], hint: str) -> Iterator
 
 
 def _said(folder: Path, rank: int) -> str:
-    """The last message of a rank, if the rank could report why it ended."""
+    """The last message of a rank, which states why the rank ended, if the rank could still write one."""
     try:
         return f"ended: {(folder / f'said-{rank}').read_text()}"
     except OSError:
@@ -138,7 +138,7 @@ def _said(folder: Path, rank: int) -> str:
 
 
 def _start(processes: Sequence[BaseProcess], ignore_signals: bool) -> None:
-    """Start the processes, which takes seconds while the fork server imports modules.
+    """Start the processes. This takes seconds while the fork server imports modules.
 
     Set ``ignore_signals`` only for a start without a fork server, since children of a fork server would inherit the
     ignored signals.
@@ -232,7 +232,8 @@ def _call(ranks: Ranks, main: RankMain, arguments: tuple[Any, ...]) -> int:
 
 @contextmanager
 def threads_of_a_rank() -> Iterator[None]:
-    """Context manager that sets a rank's number of threads (1 on a CPU), which affects the last bits of results."""
+    """Context manager that sets a rank's number of threads (1 on a CPU). The number affects the last bits of
+    results."""
     threads = torch.get_num_threads()
     if not torch.cuda.is_available():
         torch.set_num_threads(1)
@@ -244,7 +245,7 @@ def threads_of_a_rank() -> Iterator[None]:
 
 
 def _keep_freed_memory() -> None:
-    """Let glibc keep the freed buffers of one forward pass for the next pass; no effect with other C libraries."""
+    """Let glibc keep the freed buffers of one forward pass for the next pass. Other C libraries are not affected."""
     # buffers returned to the kernel cause page faults when they are reused, which took 1/15 of the learner's time
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
@@ -253,7 +254,7 @@ def _keep_freed_memory() -> None:
 
 
 class _Pinned:
-    """Context manager that pins this process to one core; no effect if ``cores`` is empty."""
+    """Context manager that pins this process to ``cores[rank]``. Does nothing if ``cores`` is empty."""
 
     def __init__(self, cores: list[int], rank: int) -> None:
         self._cores, self._rank = cores, rank

@@ -1,4 +1,4 @@
-"""The ranks (processes) of a run and their collective operations. A run with one process sends nothing."""
+"""The ranks (processes) of a run and their collective operations. A run with one process sends no messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _END_SECONDS = 10.0  # maximum time from the end of a rank's connections until i
 
 
 class RankLostError(UserError):
-    """Another rank has died; the message is one sentence that names the rank."""
+    """Another rank has died. The error message is one sentence that names this rank."""
 
 
 class Ranks:
@@ -37,8 +37,8 @@ class Ranks:
     Args:
         rank: index of this rank, counted from 0.
         size: number of ranks.
-        ended: function that returns which other ranks have ended, and how; None if this process has not started the
-            other ranks.
+        ended: function that returns which other ranks have ended, and how each of them ended; None if this process has
+            not started the other ranks.
 
     Attributes:
         cores: number of cores that all ranks of this machine share, even if this rank is pinned to one core.
@@ -60,7 +60,8 @@ class Ranks:
 
     @staticmethod
     def join() -> Ranks:
-        """Join the ranks of a launcher through torchrun's environment variables; without a launcher, one rank."""
+        """Join the ranks that a launcher has started, by torchrun's environment variables. Without a launcher, return
+        one rank."""
         size = int(os.environ.get("WORLD_SIZE", "1"))
         if size == 1:
             return Ranks()
@@ -82,7 +83,8 @@ class Ranks:
         return Ranks(rank, size, ended)
 
     def beside(self) -> Ranks:
-        """Return the same ranks with separate connections, for concurrent collectives of objects in another thread.
+        """Return the same ranks with separate connections, so that another thread can run collective operations on
+        objects.
 
         Every rank must call this method. With one rank, the result is this object, and nothing is sent.
         """
@@ -102,7 +104,8 @@ class Ranks:
         """Context manager for a block in which devices wait for each other.
 
         An error of one rank in this block cannot be propagated, since the other ranks wait for the failed rank's
-        device, not for a message. So the error ends this process, and then the other ranks stop waiting.
+        device, not for a message. So the error ends the process of the failed rank, after which the other ranks stop
+        waiting.
         """
         before, self.waits = self.waits, True
         try:
@@ -115,7 +118,8 @@ class Ranks:
 
     @contextmanager
     def _sending(self) -> Iterator[None]:
-        """Context manager that turns a collective's connection error into an error that names the lost rank."""
+        """Context manager that turns a connection error of a collective operation into an error that names the lost
+        rank."""
         try:
             yield
         except RuntimeError as error:
@@ -123,7 +127,8 @@ class Ranks:
 
     @contextmanager
     def naming_the_lost(self) -> Iterator[None]:
-        """Context manager that turns connection errors into errors that name the lost rank; others pass unchanged."""
+        """Context manager that turns connection errors into errors that name the lost rank. Other errors pass
+        unchanged."""
         try:
             yield
         except RuntimeError as error:
@@ -133,7 +138,7 @@ class Ranks:
                 raise
 
     def lost(self) -> str:
-        """A message that names the dead rank and how it ended; empty if no rank is known to be dead."""
+        """A message that names the dead rank and how that rank ended; empty if no rank is known to be dead."""
         if self._ended is not None:
             lost = {rank: f"rank {rank} {how}" for rank, how in self._ended().items()}
         else:
@@ -142,7 +147,8 @@ class Ranks:
         return lost[min(lost)] if lost else ""
 
     def _who_is_lost(self) -> str:
-        """Return :meth:`lost`, after up to 10 seconds: connections close before the process of the lost rank ends."""
+        """Wait up to 10 seconds for :meth:`lost`, since a rank's connections close before its process ends; return the
+        message."""
         end = time.monotonic() + _END_SECONDS
         while (self._ended or self._processes) and time.monotonic() < end:
             if lost := self.lost():
@@ -187,7 +193,7 @@ class Ranks:
         """Return the result of ``make`` if no rank has failed; otherwise all ranks raise the exception of the first
         failed rank.
 
-        Every collective operation on objects starts with this method. So if a rank fails between two collective
+        Every collective operation on objects first calls this method. So if a rank fails between two collective
         operations, the other ranks get the exception in their next collective operation.
         """
         failure: Exception | None = None
@@ -218,7 +224,7 @@ class Ranks:
         return False
 
     def refuse_unseen(self, folder: Path) -> None:
-        """Raise UserError on all ranks if some rank does not see a folder that all ranks read or write."""
+        """Raise UserError on all ranks if one of them does not see ``folder``, which all ranks read or write."""
         blind = [rank for rank, sees in enumerate(self.gather(lambda: [folder.is_dir()])) if not sees]
         if blind:
             raise UserError(

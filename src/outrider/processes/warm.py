@@ -40,9 +40,9 @@ def warm_processes(*modules: str) -> ForkServerContext | SpawnContext:
 
 
 def warm_ahead(module: str, ranks: int) -> None:
-    """Start to import a run's module for the run's other processes while this process also imports the module.
+    """Start to import a run's module for the run's other processes, while this process also imports the module.
 
-    The two concurrent imports save 5 of 11 seconds.
+    Importing at the same time instead of one after the other takes 6 instead of 11 seconds.
 
     Args:
         ranks: ``train.ranks``; 0 means one rank per core, or one rank on a machine with a GPU.
@@ -57,9 +57,9 @@ def warm_ahead(module: str, ranks: int) -> None:
 def without_main() -> Iterator[None]:
     """Context manager in which new processes do not import the main script.
 
-    By default, multiprocessing imports the main script in every new process, and so runs it again, since the function
-    to call may be defined in the script. Outrider's functions are all in modules, so a user's script needs no
-    ``if __name__ == "__main__"``.
+    By default, multiprocessing imports the main script in every new process, and so runs the script again, since it may
+    define the function to call. Outrider's functions are all in modules, so a user's script needs no ``if __name__ ==
+    "__main__"``.
     """
     with _MAIN:  # otherwise two trainings in two threads could restore the empty module
         main = sys.modules["__main__"]

@@ -1,7 +1,7 @@
-"""File writes that survive a kill, a power cut and a full disk: each file is either complete or unchanged.
+"""Writes files so that after a kill, a power cut or a full disk each file is either complete or unchanged.
 
-A rename protects against a kill. Protection against a power cut also needs an fsync, which takes some milliseconds per
-file and folder. Files that are written in every step are therefore synced only once per checkpoint.
+A rename protects a file against a kill. Protection against a power cut also requires an fsync, which takes some
+milliseconds per file and folder. Files that are written in every step are therefore synced only once per checkpoint.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def sync(*paths: Path) -> None:
 
 
 def move(path: Path, into: Path) -> Path:
-    """Move a file durably into a folder on the same disk; a name that exists there gets ``.2``, ``.3``, …"""
+    """Move a file durably into a folder on the same disk. If its name exists there, ``.2``, ``.3``, … is appended."""
     place, copies = into / path.name, 1
     while place.exists():
         copies += 1

@@ -1,4 +1,4 @@
-"""A group: all rollouts of one problem in one step, which form one or more trees of branches."""
+"""A group contains all rollouts of one problem in one step. The rollouts form one or more trees of branches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from outrider.record.rollout import Rollout
 
 
 def group_id(step: int, problem: Problem, purpose: str = "train") -> str:
-    """Return the id of a group; a problem that is drawn again in a later step gets a new group with new samples."""
+    """Return the id of a group. A problem that is drawn again in a later step gets a new group."""
     return f"{purpose}:{step}:{problem.id}"
 
 
@@ -40,17 +40,17 @@ class Group:
 
     @property
     def dropped(self) -> bool:
-        """Whether a stage has dropped the group: it has rollouts, but none of them is trained on."""
+        """Whether a stage has dropped the group, so that the group has rollouts, but none of them is trained on."""
         return bool(self.rollouts) and all(r.unused for r in self.rollouts)
 
     @property
     def generated_tokens(self) -> int:
-        """Number of tokens that the policy sampled for the group; observed and replayed tokens do not count."""
+        """Number of tokens that the policy sampled for the group in this step, without observed and replayed tokens."""
         return sum(r.trainable_tokens for r in self.drawn.rollouts)
 
     @property
     def drawn(self) -> Group:
-        """The group without replayed rollouts, which earlier steps sampled."""
+        """The group without replayed rollouts, which are rollouts that earlier steps sampled."""
         if not any(r.replayed for r in self.rollouts):
             return self
         return replace(self, rollouts=tuple(r for r in self.rollouts if not r.replayed))
@@ -69,7 +69,8 @@ class Group:
         return replace(self, rollouts=tuple(r if r.replayed else r.predicted_as(rate) for r in self.rollouts))
 
     def excluded(self, reason: str) -> Group:
-        """Return the group with every rollout excluded from training; a rollout keeps its first ``reason``."""
+        """Return the group with every rollout excluded from training for ``reason``. A rollout with an earlier reason
+        keeps it."""
         return replace(self, rollouts=tuple(r.excluded(reason) for r in self.rollouts))
 
     def joined(self, rollouts: Iterable[Rollout]) -> Group:

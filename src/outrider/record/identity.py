@@ -1,4 +1,4 @@
-"""Seeds derived from the identity of a random draw, so that no result depends on scheduling.
+"""Derives the seed of every random draw from the identity of the draw, so that no result depends on scheduling.
 
 A rollout's seed is a hash of (master seed, group, member index, parent rollout, branch position). Batch composition,
 order, group size and the number of processes do not affect the seed.
@@ -43,7 +43,7 @@ def identity_seed(*parts: int | str) -> int:
 def uniforms(seeds_B: NDArray[np.integer], positions_T: NDArray[np.integer]) -> NDArray[np.float64]:
     """Return one uniform number in (0, 1) per (seed, token position): float64 of shape ``[B, T]``.
 
-    The generator is counter-based (SplitMix64's output function over ``seed + position * golden gamma``), so a
+    The generator is counter-based: it applies SplitMix64's output function to ``seed + position * golden gamma``. So a
     position's number does not depend on earlier draws. Values are odd multiples of 2^-53, so neither 0 nor 1 occurs.
     Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
 

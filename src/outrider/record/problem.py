@@ -1,4 +1,4 @@
-"""A problem: a prompt, and the data that its verifier needs to verify an answer."""
+"""A problem consists of a prompt, and of the data that a verifier needs to verify an answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ class Problem:
 
     Attributes:
         id: stable across runs and machines; the same text always has the same id.
-        prompt: the text that the policy continues, before any chat template; in a chat, the text of the last message.
+        prompt: the text that the policy continues, before a chat template is applied; in a chat, the text of the last
+            message.
         answer: the gold answer, or other data for the verifier; plain JSON data.
         level: difficulty label used to group results; ``""`` if the task has none.
         metadata: other data to store with the problem; plain JSON data.
@@ -37,7 +38,7 @@ class Problem:
 
     @property
     def question(self) -> str:
-        """The text used to compare problems: all messages except system messages, and the prompt."""
+        """The text by which problems are compared: all messages except system messages, and the prompt."""
         before = [str(message["content"]) for message in self.messages_before or () if message["role"] != "system"]
         return "\n".join([*before, self.prompt])
 
@@ -52,5 +53,6 @@ class Problem:
         return _PROMPT_END in self.metadata
 
     def prompted(self, rendered: str) -> Problem:
-        """Return the problem with the end of its rendered prompt, where a chat template may open a thinking block."""
+        """Return the problem with the end of its rendered prompt stored. A chat template may open a thinking block
+        there."""
         return replace(self, metadata={**self.metadata, _PROMPT_END: rendered[-_LONGEST_END:]})

@@ -1,4 +1,4 @@
-"""A request: the rollouts of one problem that a stage of the explorer requests from the sampler."""
+"""A request, by which a stage of the explorer asks the sampler for rollouts of one problem."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Prefix:
     Attributes:
         parent: id of the earlier rollout, from this step or an earlier step.
         ids: the kept response tokens, which include the parent's own prefix.
-        observed: begin and end in ``ids`` of each observation, in order: the observation before the first turn, then
-            the reply to each turn, even if the reply is empty. None: the explorer fills in ``observed``.
+        observed: begin and end in ``ids`` of each observation: first the observation before the first turn, then the
+            reply to each turn, even if the reply is empty. None: the explorer sets ``observed``.
     """
 
     parent: str
@@ -35,7 +35,8 @@ class Prefix:
 class SampleRequest:
     """A request for ``n`` rollouts of one problem with one prompt.
 
-    A stage sets the first block of fields; the explorer sets the second block before the sampler gets the request.
+    A stage sets the fields up to ``replay``. The explorer sets the fields from ``stage`` on before the sampler gets the
+    request.
 
     Attributes:
         problem: the problem to solve.
@@ -45,8 +46,9 @@ class SampleRequest:
         stream: the loss stream (a set of rollouts with its own loss weight), such as ``"main"`` or ``"branch"``.
         prompt_ids: token ids of the prompt; None: the explorer encodes the plain prompt.
         params: sampling options; None: the sampling options of the run.
-        replay: rollout of an earlier step that joins the group; nothing is sampled, and ``n`` is 1.
-        stage: the stage that made the request.
+        replay: rollout of an earlier step that joins the group, in which case nothing is sampled and ``n`` is 1; None:
+            sample rollouts.
+        stage: the name of the stage that made the request.
         group_id: the group that the rollouts join.
         first_member: index of the first of the ``n`` rollouts in its group.
         seed: the run's master seed.

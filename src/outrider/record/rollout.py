@@ -1,4 +1,4 @@
-"""A rollout: one sampled response. Token ids are authoritative; text is decoded from them."""
+"""A rollout is one sampled response. Its token ids are authoritative; its text is decoded from the token ids."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class StopReason(StrEnum):
 
     @property
     def truncates(self) -> bool:
-        """Whether a limit ended the rollout, and not the policy or the environment."""
+        """Whether a limit ended the rollout, instead of the policy or the environment."""
         return self in (StopReason.LENGTH, StopReason.CONTEXT, StopReason.TURNS)
 
 
@@ -40,7 +40,7 @@ class Observation(NamedTuple):
     """An environment's reply to a turn.
 
     Attributes:
-        at: number of own tokens before the observation.
+        at: number of the rollout's own tokens before the observation.
         tokens: number of observed tokens; 0 if the policy saw no observation, as after the last turn.
         begin, end: the observation's start and end in the rollout's ``text``, in characters.
         error: whether the policy's turn made an invalid request, such as a call of an unknown tool.
@@ -61,7 +61,8 @@ class Observation(NamedTuple):
 
 
 LOG_RATIO_STEP = 2.0**-13
-"""Resolution of stored log ratios, 1.2e-4. Smaller differences are rounding noise, which cannot be compressed."""
+"""Step to which stored log ratios are rounded, 1.2e-4. Smaller differences are rounding noise, which cannot be
+compressed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # arrays cannot be compared with one truth value
@@ -69,11 +70,11 @@ class Rollout:
     """One response, with all data needed to verify the response, train on it and explain it.
 
     The sequence that the model saw is ``prompt_ids + prefix_ids + token_ids``. The rollout's *own* tokens are
-    ``token_ids``: the tokens that were sampled or observed in this rollout. The prefix belongs to the parent, the
-    rollout from which a branch starts.
+    ``token_ids``: the tokens that were sampled or observed in this rollout. A branch is a rollout that continues a
+    prefix of another rollout's response; this other rollout is its parent, and owns the prefix.
 
-    None, zero and NaN have different meanings. ``verdict`` and ``reward`` are None until assigned. A reward of NaN
-    means *unscorable* (the verifier failed, not the policy); an unscorable rollout is excluded from every baseline.
+    None, zero and NaN have different meanings. ``verdict`` and ``reward`` are None until they are assigned. A reward of
+    NaN means *unscorable* (the verifier failed, not the policy); an unscorable rollout is excluded from every baseline.
 
     Attributes:
         id: ``group_id/member``.
@@ -82,9 +83,11 @@ class Rollout:
         member: index of the rollout in its group.
         prompt_ids, prefix_ids, token_ids: int32.
         logprobs_T: float32, the log-probability of each own token under ``mode``.
-        entropies_T: float32, nats, of the full distribution under ``mode``; None if the engine returns no entropies.
+        entropies_T: float32, the entropy in nats of the full distribution under ``mode`` at each own token; None if the
+            engine returns no entropies.
         mode: the distribution to which log-probabilities and entropies refer.
-        trainable_T: bool, False for observed tokens (tool output), which were not sampled; None: all True.
+        trainable_T: bool, False for observed tokens (tool output), which were not sampled; None: all own tokens are
+            trainable.
         observations: the environment's replies, in order; observations in the prefix belong to the parent.
         parent: id of the rollout from which ``prefix_ids`` are taken; None for a rollout that starts at the prompt.
         branch_at: number of ``prefix_ids``.
@@ -98,10 +101,10 @@ class Rollout:
         reward: the verdict's reward under the run's reward map.
         advantage: mean advantage of the trainable tokens; None if no advantage was assigned.
         advantages_T: float32, one per own token, 0 for observed tokens; None if all have the same advantage.
-        predicted: the problem's pass rate, from 0 to 1, as a stage predicted before the step; None: no prediction.
-        log_ratios_T: float32, one per own token: log-probability in the forward pass of the rollout's last update minus
-            the log-probability at sampling, in steps of :data:`LOG_RATIO_STEP`; 0 for observed tokens. None if there
-            was no such pass, or if the learner does not report its log-probabilities.
+        predicted: the problem's pass rate, from 0 to 1, that a stage predicted before the step; None: no prediction.
+        log_ratios_T: float32, one per own token: the log-probability in the forward pass of the rollout's last update
+            minus the log-probability at sampling, rounded to multiples of :data:`LOG_RATIO_STEP`; 0 for observed
+            tokens. None if no update used the rollout, or if the learner does not report its log-probabilities.
         unused: why the rollout was not trained on; ``""`` if it was trained on.
     """
 
@@ -171,7 +174,7 @@ class Rollout:
 
     @property
     def turns(self) -> int:
-        """Number of own turns, the last one included; turns in the prefix belong to the parent."""
+        """Number of the rollout's own turns, including the last turn. Turns in the prefix belong to the parent."""
         if self.trainable_tokens == 0:
             return 0
         # an observation before the first turn, or after the last, starts no further turn
@@ -181,7 +184,7 @@ class Rollout:
         return self._with(verdict=verdict, reward=reward)
 
     def again(self, group_id: str, member: int, stage: str, stream: str) -> Rollout:
-        """Return a copy for a later step's group, with the same verdict and log-probabilities and without a reward."""
+        """Return a copy for a later step's group, which keeps the verdict and log-probabilities but has no reward."""
         return self._with(
             group_id=group_id,
             member=member,
@@ -197,7 +200,8 @@ class Rollout:
         )
 
     def credited(self, advantages_N: NDArray[np.float64], unused: str) -> Rollout:
-        """Return the rollout with the advantages of its trainable tokens, and with the reason ``unused``.
+        """Return the rollout with the advantages of its trainable tokens, and with the reason ``unused`` for not
+        training on it.
 
         If prefix and own tokens are both trained, ``advantages_N`` covers both, with the own tokens' advantages last.
         Degenerate case: without tokens, the advantage is None.
@@ -211,7 +215,8 @@ class Rollout:
         return self._with(advantage=mean, advantages_T=advantages_T, unused=self.unused or unused)
 
     def trained_with(self, logprobs_N: NDArray[np.float32]) -> Rollout:
-        """Return the rollout with the log ratios of its last update, from the update's log-probabilities.
+        """Return the rollout with the log ratios of its last update, computed from the log-probabilities in this
+        update.
 
         If prefix and own tokens are both trained, ``logprobs_N`` covers both, with the own tokens last.
         """

@@ -1,4 +1,4 @@
-"""A weighted row: one sequence, the advantages of its own tokens, and the tokens' weight in the loss."""
+"""A weighted row is one sequence with the advantages of its own tokens, and the weight of these tokens in the loss."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from outrider.record import RAW, Ids, Mode, Rollout
 
 @dataclass(frozen=True, slots=True)
 class WeightedRow:
-    """One sequence to train on; ``N`` counts its own tokens.
+    """One sequence to train on. ``N`` is the number of its own tokens, which follow the context.
 
     Attributes:
         context_ids: the prompt and a branch's prefix, which are never trained.
@@ -30,13 +30,13 @@ class WeightedRow:
         success: whether the rollout's verdict is correct.
         reward: the rollout's reward; NaN if the rollout is unscorable or has no reward.
         importance_N: float64, weights of the policy term (:mod:`outrider.objective.correction`); None: all 1.
-        place: index among the rows of its step; set by the learner.
+        place: index of the row among the rows of its step; set by the learner.
 
     ``Loss.prepare`` sets the attributes below for a whole optimizer batch; before that call, a row has no weight.
 
     Attributes:
         weight: weight of each trainable token in every term of the loss.
-        trained: whether any term of the loss has a gradient; other rows are not computed.
+        trained: whether any term of the loss has a gradient for this row; the learner skips rows without a gradient.
         keeps_N: bool, whether a token keeps its policy gradient; None: all tokens keep their gradient.
         penalties_N: float64, coefficient of each token's distance from the sampling policy; None: all 0.
         pulled: whether the KL penalty toward the reference policy applies to the row.
@@ -76,10 +76,10 @@ Logprobs = Callable[[Sequence[WeightedRow]], list[NDArray[np.floating]]]
 
 
 def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -> WeightedRow:
-    """Return a rollout's row, with one advantage per trainable token.
+    """Return the row for a rollout. ``advantages`` has one value per trainable token.
 
-    ``prompt_ids`` are the rollout's own prompt or the problem's plain prompt. The rollout's prefix becomes context. The
-    prefix policy (:mod:`outrider.credit.paths`) decides whether the prefix is trained, and in which row.
+    ``prompt_ids`` is the prompt used for sampling or the problem's plain prompt. The rollout's prefix becomes context.
+    The prefix policy (:mod:`outrider.credit.paths`) decides whether the prefix is trained, and in which row.
 
     Raises:
         ValueError: the number of advantages is not the number of trainable tokens.

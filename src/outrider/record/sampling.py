@@ -1,4 +1,4 @@
-"""Sampling options, and the meaning of a sampled token's log-probability and context."""
+"""Sampling options, the distribution to which a log-probability refers, and the kind of prompt before a response."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Mode(NamedTuple):
     """The distribution to which a log-probability refers.
 
     Two log-probabilities may be compared (in a ratio or a KL) only if their modes are equal. ``RAW`` is the model's
-    softmax at temperature 1. ``temperature`` divides the logits; ``top_p`` and ``top_k`` (0: off) renormalise the
-    distribution over the kept tokens.
+    softmax at temperature 1. ``temperature`` divides the logits. ``top_p`` and ``top_k`` (0: off) restrict the
+    distribution to the likeliest tokens, and renormalise it.
     """
 
     temperature: float = 1.0
@@ -46,11 +46,11 @@ class SamplingParams:
 
     @property
     def logprob_mode(self) -> Mode:
-        """The distribution of the reported log-probabilities, with the temperature but without truncation.
+        """The distribution to which reported log-probabilities refer, with the temperature but without truncation.
 
-        Without truncation, this distribution is the sampling distribution. With truncation, tokens are sampled from a
-        renormalised distribution, whose log-probabilities the learner could not reproduce. Greedy decoding reports the
-        log-probabilities of the raw distribution.
+        If ``top_p`` and ``top_k`` are off, this is the sampling distribution. Otherwise, tokens are sampled from a
+        truncated and renormalised distribution, whose log-probabilities the learner could not reproduce. Greedy
+        decoding reports the log-probabilities of the raw distribution.
         """
         return Mode(self.temperature) if self.temperature > 0 else RAW
 
@@ -63,8 +63,9 @@ class Context:
         kind: ``"plain"`` or ``"seeded"``; ``"replayed"`` for the plain prompt of a rollout from an earlier step.
         exemplars: problem ids of the examples, in order; for a replayed rollout, its original id; empty for a plain
             prompt.
-        trained: prompt of the rollout in training. ``"as_generated"``: the prompt used for sampling; ``"original"``:
-            the problem's plain prompt; ``"excluded"``: the rollout is not trained on, but still counts in baselines.
+        trained: the prompt with which the rollout is trained on. ``"as_generated"``: the prompt used for sampling;
+            ``"original"``: the problem's plain prompt; ``"excluded"``: the rollout is not trained on, but still counts
+            in baselines.
     """
 
     kind: str = "plain"

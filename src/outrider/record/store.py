@@ -1,4 +1,5 @@
-"""All rollouts of a run on disk: one Parquet file per step, written completely or not at all, and never changed."""
+"""Stores all rollouts of a run in one Parquet file per step. A file is written completely or not at all, and never
+changed."""
 
 from __future__ import annotations
 
@@ -111,13 +112,13 @@ SCHEMA = pa.schema(
 class RolloutStore:
     """The rollouts of a run: ``<folder>/<name>-<step>.parquet``, one file per step and name.
 
-    The name is the purpose of the rollouts: ``"train"``, or the name of an evaluation. One process writes; any number
-    of processes may read at the same time, because a file appears under its name only when it is complete. A kill
-    during a write leaves a hidden temporary file, which readers ignore and ``sweep`` (record/disk.py) removes. Files
-    written before :meth:`sync` also survive a power cut.
+    The name states the purpose of the rollouts: ``"train"``, or the name of an evaluation. One process writes; any
+    number of processes may read at the same time, because a file appears under its name only when it is complete. A
+    kill during a write leaves a hidden temporary file, which readers ignore and ``sweep`` (record/disk.py) removes.
+    Files written before :meth:`sync` also survive a power cut.
 
     Rollouts are read back exactly as they were written (None, NaN and zero stay distinct), with one exception. Parquet
-    text is UTF-8, so a lone surrogate in a text (broken JSON input can hold one) is stored as its escape, the six
+    text is UTF-8, so a lone surrogate in a text, for example from broken JSON input, is stored as its escape, the six
     characters ``\\ud800``.
 
     Creating a store does not touch the disk; the first write creates the folder.
@@ -206,8 +207,8 @@ class RolloutStore:
     ) -> pa.Table:
         """Return the rollouts of all steps, or of one step, as a table with ``columns`` (None: all columns).
 
-        Without files, the table has no rows. ``keep`` selects rows by their ``outcome``, file by file, so that only one
-        file and the kept rows are in memory.
+        Without files, the table has no rows. ``keep`` receives the column ``outcome`` of each file and returns which
+        rows to keep, so that only one file and the kept rows are in memory.
 
         Raises:
             UserError: see :meth:`read`.
@@ -266,7 +267,7 @@ def _array(values: list[Any], type: pa.DataType) -> pa.Array:
 
 
 def _of_numbers(type: pa.DataType) -> bool:
-    """Whether the type is a list of numbers."""
+    """Whether an Arrow type is a list of numbers."""
     return bool(pa.types.is_list(type) and pa.types.is_primitive(type.value_type))
 
 
@@ -275,7 +276,7 @@ def _utf8(text: str) -> str:
 
 
 def _ragged(arrays: list[Any], type: pa.DataType) -> pa.Array:
-    """Return NumPy arrays, of which some may be None, as one list column, without a Python object per number."""
+    """Return NumPy arrays, some of which may be None, as one list column, without a Python object per number."""
     dtype = pa.array([], type.value_type).to_numpy(zero_copy_only=False).dtype  # to_pandas_dtype may need pandas
     offsets = np.zeros(len(arrays) + 1, dtype=np.int32)
     np.cumsum([0 if a is None else len(a) for a in arrays], out=offsets[1:])

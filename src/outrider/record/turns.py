@@ -1,4 +1,4 @@
-"""Splits the tokens and the text of a multi-turn rollout into parts from the policy and from the environment."""
+"""Splits the tokens and the text of a multi-turn rollout into parts by the policy and parts by the environment."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from outrider.record.rollout import Rollout
 def sampled(rollout: Rollout, relatives: Mapping[str, Rollout]) -> NDArray[np.bool_]:
     """Return a mask ``[T]`` of the response tokens that the policy sampled.
 
-    ``relatives`` has the rollouts of the group by id; the prefix is looked up there. A prefix from an earlier step is
-    not in ``relatives``, and contains no observations, so all tokens of such a prefix count as sampled.
+    ``relatives`` has the rollouts of the group by id, among them the rollout to which the prefix belongs. A prefix from
+    an earlier step is not in ``relatives``, and contains no observations, so all tokens of such a prefix count as
+    sampled.
     """
     own_T = np.ones(len(rollout.token_ids), np.bool_) if rollout.trainable_T is None else rollout.trainable_T
     parent = relatives.get(rollout.parent or "")
@@ -26,7 +27,8 @@ def sampled(rollout: Rollout, relatives: Mapping[str, Rollout]) -> NDArray[np.bo
 def observed(rollout: Rollout, relatives: Mapping[str, Rollout], upto: int) -> tuple[tuple[int, int], ...]:
     """Return begin and end of each observation within the first ``upto`` response tokens, prefix included.
 
-    An observation that ends at ``upto`` is included, even if empty: the environment has answered the turn before it.
+    An observation that ends at ``upto`` is included, even if it is empty, since the environment has already replied to
+    the turn before it.
     """
     at, parent = rollout.branch_at, relatives.get(rollout.parent or "")
     before = () if parent is None else observed(parent, relatives, min(at, upto))
@@ -35,14 +37,15 @@ def observed(rollout: Rollout, relatives: Mapping[str, Rollout], upto: int) -> t
 
 
 class TextPart(NamedTuple):
-    """A part of a response's text; ``sampled``: whether the policy wrote it, not the environment."""
+    """A part of a response's text. ``sampled`` is True if the policy wrote the part, False if the environment wrote
+    it."""
 
     sampled: bool
     text: str
 
 
 def text_parts(text: str, observed: Sequence[tuple[int, int]]) -> list[TextPart]:
-    """Split a response into alternating parts of policy and environment; the first and last part are the policy's.
+    """Split a response into alternating parts by policy and environment. The first and the last part are by the policy.
 
     ``observed`` has begin and end of each observation, in characters, in order. Parts may be empty; the joined parts
     are the text.

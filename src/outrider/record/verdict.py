@@ -1,4 +1,4 @@
-"""A verdict: the verifier's result for one response, before a reward is assigned."""
+"""A verdict is the verifier's result for one response, before a reward is assigned."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """The outcome of a verification. Only ``CORRECT`` is a success; ``TIMEOUT`` and ``ERROR`` rate no answer."""
+    """The outcome of a verification. Only ``CORRECT`` is a success. ``TIMEOUT`` and ``ERROR`` say nothing about the
+    answer."""
 
     CORRECT = "correct"
     INCORRECT = "incorrect"

@@ -25,7 +25,7 @@ def runs_of_bench(path: Path) -> list[Path]:
 
 
 def refuse_bench(path: Path) -> None:
-    """Raise an error if ``path`` is a bench's folder, not a run's folder; the error names one of the bench's runs.
+    """Raise an error if ``path`` is the folder of a bench instead of a run. The error names one of the bench's runs.
 
     Raises:
         UserError: the folder belongs to a bench.

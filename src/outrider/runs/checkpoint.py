@@ -1,4 +1,4 @@
-"""Checkpoints: the complete state from which a run resumes as if it had never been interrupted.
+"""Saves and loads checkpoints: the complete state from which a run resumes as if it had never been interrupted.
 
 Checkpoints contain no random state, because the seed of every random draw is derived from the purpose of the draw.
 """
@@ -42,7 +42,7 @@ class Checkpoint(NamedTuple):
 
 class Checkpoints:
     """Checkpoints of a run, with one folder per checkpoint. A folder gets its final name when it is complete. Its
-    manifest has a hash of every file, so damage is detected."""
+    manifest has a hash of every file, by which damage is detected."""
 
     def __init__(self, folder: Path, keep: int) -> None:
         self.folder, self.keep = folder, keep
@@ -60,8 +60,8 @@ class Checkpoints:
         Ctrl-C and SIGTERM take effect after the checkpoint is complete.
 
         Args:
-            write: function that writes the learner's files into a folder. To hash the files for the manifest, they are
-                read back from disk, so no copy in memory is needed.
+            write: function that writes the learner's files into a folder. The files are read back from disk to compute
+                the hashes for the manifest, so no copy in memory is needed.
             once: if several processes save together, a function that runs its argument on one process and broadcasts
                 the result.
 
@@ -144,7 +144,8 @@ def checkpoints(folder: Path) -> dict[int, Path]:
 
 
 def weights_hash(model: torch.nn.Module, frozen: bool = False) -> str:
-    """Return a hash of a model's weights, or only of its frozen weights; ``""`` if there are no such weights."""
+    """Return a hash of a model's weights (``frozen``: only of the frozen weights); ``""`` if there are no such
+    weights."""
     digest, some = hashlib.sha256(), False
     for name, parameter in model.named_parameters():
         if not (frozen and parameter.requires_grad):

@@ -1,4 +1,5 @@
-"""The environment of a run: versions, machine, commit and command line, and the changes since its start."""
+"""Describes the environment of a run (versions, machine, commit and command line), and its changes since the run's
+start."""
 
 from __future__ import annotations
 

@@ -48,8 +48,7 @@ class RunFolder:
     ======================  ==========================================================================
 
     A step number counts finished training steps: the first step's metrics and rollouts have the number 1, and the
-    evaluation before the first step has the number 0. So all records up to a checkpoint's step belong to the
-    checkpoint.
+    evaluation before the first step has the number 0. So a checkpoint of step n covers all records up to number n.
 
     ``RunFolder(path)`` only reads files, takes no lock, and may be used while the run is active. :meth:`create` and
     :meth:`open` write files, and hold the folder's lock until :meth:`close` or until the process ends.
@@ -123,7 +122,8 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """Open an existing run to continue it. Files of interrupted writes are removed and listed in ``notices``.
+        """Open an existing run to continue it. Temporary files that interrupted writes have left are removed, and
+        listed in ``notices``.
 
         Raises:
             UserError: there is no run, another process is writing to the run, or one of its files is damaged.
@@ -193,7 +193,8 @@ class RunFolder:
         return self._timing.rows()
 
     def evaluation_timing(self) -> list[dict[str, float]]:
-        """Return each evaluation's seconds as ``"evaluate"``; empty for Outrider versions that recorded no seconds."""
+        """Return the seconds of each evaluation, under ``"evaluate"``; empty for runs of Outrider versions that did not
+        record seconds."""
         return self._evaluation_timing.rows()
 
     def write_evaluation(self, step: int, evaluation: Mapping[str, Any], seconds: float | None = None) -> None:
@@ -225,10 +226,11 @@ class RunFolder:
         return evaluations
 
     def rewind(self, step: int) -> None:
-        """Set aside all records after ``step`` (-1: all records). Nothing is deleted; ``notices`` has the counts.
+        """Set aside all records after ``step`` (-1: all records). Nothing is deleted. ``notices`` gets the numbers of
+        records.
 
         Metrics, timing, rollouts and evaluations of later steps move into ``superseded/<n>/``. A kill during the move
-        loses nothing (a line may be in two places), and another rewind completes the move.
+        loses no record, although a line may then be in both places. Another rewind completes the move.
         """
         self._held()
         taken = [int(p.name) for p in (self.path / "superseded").glob("[0-9]*")]

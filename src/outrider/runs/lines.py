@@ -1,4 +1,4 @@
-"""A file of numbers with one line per step. If the writer is killed, at most the last line is damaged."""
+"""A file of numbers with one line per step. If the writing process is killed, at most the last line is damaged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class JsonLines:
         self._last = -1
 
     def append(self, step: int, values: Mapping[str, float]) -> None:
-        """Append a line. A kill cannot lose the line after this method returns, nor a power cut after :meth:`sync`.
+        """Append a line. A kill cannot lose the line once this method returns; a power cut cannot once :meth:`sync`
+        returns.
 
         Raises:
             UserError: the line cannot be written; the file is unchanged.
@@ -62,7 +63,7 @@ class JsonLines:
         return [row for row, _ in self._lines()]
 
     def repair(self) -> list[str]:
-        """Remove a last line that a kill left incomplete, and return messages about it.
+        """Remove the last line if a kill left the line incomplete, and return messages about the removal.
 
         Only the process that writes the file may call this method.
         """
@@ -76,7 +77,8 @@ class JsonLines:
         return [f"dropped {torn} bytes of an incomplete last line from {self.path.name}."]
 
     def set_aside(self, after_step: int, into: Path) -> int:
-        """Move the lines of later steps to a file of the same name in another folder; return the number of lines."""
+        """Move the lines of steps after ``after_step`` to a file of the same name in the folder ``into``; return their
+        number."""
         lines = self._lines()
         late = [line for row, line in lines if row["step"] > after_step]
         kept = [(row, line) for row, line in lines if row["step"] <= after_step]

@@ -1,4 +1,4 @@
-"""Renames metrics of older Outrider versions to their present names; the names in files do not change."""
+"""Renames metrics of older Outrider versions to their present names when a file is read. The file does not change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resuming a run: its checkpoint, changed settings, and gaps in its records."""
+"""Resumes a run: finds its checkpoint, compares its settings, and detects gaps in its records."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Resumer:
         Damaged checkpoints and later checkpoints are set aside.
 
         Raises:
-            UserError: without ``force``, the run was started with other settings, or there is no such checkpoint.
+            UserError: there is no such checkpoint; or, without ``force``, the run was started with other settings.
         """
         newest, self._notices = self._checkpoints.load_last()
         differences = self._differences(newest.state)
@@ -84,7 +84,7 @@ class Resumer:
         return newest
 
     def _rewritten_config(self, folder: RunFolder, step: int) -> list[str]:
-        """Write the current recipe to ``config.yaml``, and keep a copy of the previous recipe if it differs."""
+        """Write the current recipe to ``config.yaml``. If the previous recipe differs, keep a copy of it."""
         new, old = dump_yaml(self._recipe.resolved()).encode(), folder.config.read_bytes()
         if new != old:
             aside = self._out / "superseded"

@@ -12,7 +12,8 @@ Locate = Callable[[str], Path | None]
 
 
 def tokenizer_of(run: Path, model: str | None, locate: Locate) -> Tokenizer | None:
-    """Return the tokenizer of a run's exported model, or else of its initial model; None if neither is on this machine.
+    """Return the tokenizer of a run's exported model, otherwise of its initial model; None if neither is on this
+    machine.
 
     Args:
         model: name of the run's initial model; None if unknown.

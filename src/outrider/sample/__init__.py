@@ -1,1 +1,2 @@
-"""Sampling: samplers take requests with token ids and return rollouts with token ids."""
+"""Sampling: a sampler receives requests whose prompts are token ids, and returns rollouts whose responses are token
+ids."""

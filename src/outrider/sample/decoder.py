@@ -34,11 +34,11 @@ class Cache(Protocol):
         ...
 
     def keep(self, row_of_B: Tensor, columns: int) -> None:
-        """Change this cache in place, as in ``spread``: drop finished rows and make room for ``columns`` columns."""
+        """Like ``spread``, but change this cache in place: drop finished rows and make room for ``columns`` columns."""
         ...
 
     def parts(self) -> list[Part] | None:
-        """The cache's tensors; None if the cache also has state that cannot be split into rows and columns."""
+        """The tensors of the cache; None if the cache has other state, which cannot be split into rows and columns."""
         ...
 
 
@@ -56,18 +56,18 @@ class Decoder(Protocol[C]):
         ...
 
     def proceed(self, ids_CT: Tensor, starts_C: Tensor, standing: Sequence[Standing | None]) -> tuple[C, Tensor]:
-        """Prefill as in ``prefill``, but compute only the tokens that are missing in the kept caches ``standing``."""
+        """Like ``prefill``, but compute only the tokens that the kept KV caches ``standing`` do not contain."""
         ...
 
     def forward(self, ids_BQ: Tensor, cache: C) -> Tensor:
-        """Process ``Q`` new tokens per row, advance ``cache.column`` by ``Q``, and return the last logits (``[B, V]``).
+        """Process ``Q`` new tokens per row, advance ``cache.column`` by ``Q``, and return logits, ``[B, V]``.
 
-        The last logits are the logits after the last new token.
+        The logits of a row are those after its last new token.
         """
         ...
 
     def batchable(self, contexts: Sequence[Ids]) -> bool:
-        """Whether contexts can be prefilled in one call."""
+        """Whether these contexts can be prefilled together in one call."""
         ...
 
     def updated(self) -> None:
@@ -145,7 +145,7 @@ class PackedDecoder(StoreDecoder):
 
 
 def there(new: Sequence[int], device: torch.device) -> Tensor | None:
-    """Return a mask ``[B, Q]`` of the tokens in the last Q columns that are already cached; None if all are new.
+    """Return a mask ``[B, Q]`` of the cached tokens in the last Q columns; None if no token is cached.
 
     Row ``b`` has ``new[b]`` new tokens, and Q is the largest of these numbers.
     """

@@ -1,4 +1,4 @@
-"""Sampling of one token per row from logits, with one uniform random number per row."""
+"""Samples one token per row from logits, with one uniform random number per row."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ def draw(logits_BV: Tensor, uniforms_B: Tensor, params: SamplingParams) -> Drawn
 
     Inverse CDF needs one random number per token; Gumbel sampling would need one per vocabulary entry. Rounding changes
     the token only if a cumulative probability is very close to the uniform number. Temperature 0 selects the most
-    likely token. Truncation (``top_k``, then ``top_p``: the smallest set of tokens with at least that mass) affects
-    which token is sampled, but not its log-probability or the entropy. A token of probability 0 is never sampled.
+    likely token. Truncation keeps the ``top_k`` likeliest tokens, then the smallest set of tokens with a mass of at
+    least ``top_p``. It affects which token is sampled, but not the token's log-probability or the entropy. A token of
+    probability 0 is never sampled.
 
-    Degenerate case: if a row's logits contain NaN or +inf, its log-probability is NaN.
+    Degenerate case: if a row's logits contain NaN or +inf, the row's log-probability is NaN.
 
     >>> logits = torch.tensor([[0.0, 0.0], [0.0, 0.0]])
     >>> draw(logits, torch.tensor([0.49, 0.51], dtype=torch.float64), SamplingParams()).ids.tolist()
@@ -55,7 +56,8 @@ def draw(logits_BV: Tensor, uniforms_B: Tensor, params: SamplingParams) -> Drawn
 
 
 def truncated(probs_BV: Tensor, top_p: float, top_k: int) -> Tensor:
-    """Set probabilities outside top-k and top-p to 0, without renormalising. Among ties, lower ids are kept."""
+    """Set probabilities outside top-k and top-p to 0, without renormalising. Of equally likely tokens, lower ids are
+    kept."""
     if top_p >= 1.0 and not 0 < top_k < probs_BV.shape[-1]:
         return probs_BV
     # a stable sort, so that ties are resolved in the same way on every machine

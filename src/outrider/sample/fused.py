@@ -2,7 +2,7 @@
 
 Differences from the model's own forward pass: one matmul computes the query, key and value projections, and a second
 one the gate and up projections. Norm weights are folded into the next matmul, and the attention scale into the query
-weights. The rotary embedding is one complex multiplication; the copied weights have their rows reordered for it.
+weights. The rotary embedding is one complex multiplication, for which the rows of the copied weights are reordered.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class FusedLayer(NamedTuple):
 
 
 def supports(model: PreTrainedModel, dtype: torch.dtype = torch.float32) -> bool:
-    """Whether the fused decoder supports the model, and so computes the same results.
+    """Whether the fused decoder supports the model, so that it computes the same results as the model.
 
     The decoder supports known model families with full attention, a fixed rotary embedding, and linear layers that are
     plain or have a mergeable adapter.
@@ -69,7 +69,7 @@ def supports(model: PreTrainedModel, dtype: torch.dtype = torch.float32) -> bool
 
 
 class FusedDecoder(StoreDecoder):
-    """A decoder with a fused copy of the weights, which ``updated`` rebuilds.
+    """A decoder with a fused copy of the model's weights; ``updated`` rebuilds the copy after a training step.
 
     Args:
         dtype: dtype of the copy and of all computation.
@@ -149,7 +149,8 @@ class FusedDecoder(StoreDecoder):
         return torch.addmm(x, mixed, layer.out.t())
 
     def _rotate_up_to(self, columns: int, device: torch.device) -> None:
-        """Extend the table of rotations, ``[positions, D / 2]``, with the model's own rotary module."""
+        """Extend the table of rotations, ``[positions, D / 2]``, to ``columns`` positions with the model's rotary
+        module."""
         if len(self._rotary) >= columns:
             return
         positions = torch.arange(columns, device=device)[None]

@@ -1,4 +1,4 @@
-"""KV caches of rollouts kept between turns, so that the next turn prefills only its new tokens."""
+"""Keeps the KV caches of rollouts between turns, so that the next turn prefills only its new tokens."""
 
 from __future__ import annotations
 
@@ -49,11 +49,13 @@ class Block:
 class Kept:
     """The KV caches of rollouts that may continue, by rollout id.
 
-    A rollout is in at most one block, and leaves the block when its next turn is prefilled or the rollout ends. Blocks
-    drop their unused rows, so memory use is at most two cache rows per kept rollout.
+    Cache rows that were kept together form a block. A rollout is in at most one block, and leaves the block when its
+    next turn is prefilled or the rollout ends. Blocks drop unused rows, so memory use is at most two cache rows per
+    kept rollout.
 
     Args:
-        most: maximum number of kept rollouts. Contexts of other rollouts are prefilled again, and counted.
+        most: maximum number of kept rollouts. The contexts of all other rollouts are prefilled again, and their tokens
+            are counted in ``recomputed_tokens``.
 
     Attributes:
         recomputed_tokens: number of context tokens that are prefilled again, because their KV cache was not kept. A
@@ -79,7 +81,7 @@ class Kept:
         return self._most - len(self._standing)
 
     def find(self, rollouts: Iterable[str], context: Ids) -> Standing | None:
-        """The longest kept KV cache of one of the ``rollouts`` whose tokens are a prefix of ``context``.
+        """Of the kept KV caches of ``rollouts``, the longest one whose tokens are a prefix of ``context``.
 
         The cache never includes the context's last token, because the logits of the last token are still needed.
         """
@@ -98,11 +100,11 @@ class Kept:
             self._standing[rollout] = block.standing[rollout] = Standing(block, row, start, ids)
 
     def lose(self, rollout: str, tokens: int) -> None:
-        """Record that the KV cache of ``tokens`` tokens of a rollout was computed, but not kept."""
+        """Record that the KV cache of a rollout, with ``tokens`` tokens, was computed but not kept."""
         self._lost[rollout] = tokens
 
     def again(self, rollouts: Iterable[str]) -> None:
-        """Count the lost tokens of ``rollouts`` as recomputed; count them once, since the rollouts share a context."""
+        """Count the lost tokens of ``rollouts`` as recomputed, but only once, since these rollouts share a context."""
         self.recomputed_tokens += max((self._lost.get(rollout, 0) for rollout in rollouts), default=0)
 
     def clear(self) -> None:
@@ -124,7 +126,8 @@ class Kept:
 
 
 def aligned(standing: Sequence[Standing | None], starts: Sequence[int], columns: int) -> list[Part]:
-    """Tensors with one row per context. Row ``b`` has the kept cache of context ``b`` from column ``starts[b]`` on.
+    """Tensors with one row per context. Row ``b`` contains the kept cache of context ``b`` from column ``starts[b]``
+    on.
 
     A row without a kept cache is zero. Columns before a row's start or after its kept tokens have arbitrary values.
     """

@@ -47,9 +47,10 @@ class LocalSampler:
         self.notices: list[str] = []
 
     def take(self, version: int, export: Export) -> dict[str, int]:
-        """Rebuild fused weights and drop kept KV caches; the weights are shared with the policy.
+        """Rebuild fused weights and drop kept KV caches. The weights need no sync, since they are shared with the
+        policy.
 
-        Returns ``recomputed_tokens``, the number of context tokens that later turns computed again, if not 0.
+        Returns ``recomputed_tokens``, the number of context tokens that later turns computed again; empty if this is 0.
         """
         self.version = version
         self.decoder.updated()
@@ -97,7 +98,8 @@ class LocalSampler:
     def _waves(self, requests: Sequence[SampleRequest], chosen: list[int], params: SamplingParams) -> Iterator[Wave]:
         """Yield waves of contexts of similar length.
 
-        A wave has up to ``options.rows`` rows, or a single context with more: contexts are never split over waves.
+        A wave has up to ``options.rows`` rows. A context with more rows forms a wave of its own, since the rows of a
+        context are never split over waves.
         """
         # keyed by the bytes of the ids: requests with the same prompt or prefix share one prefill
         contexts: dict[bytes, tuple[Ids, list[WaveRow]]] = {}
@@ -124,7 +126,7 @@ class LocalSampler:
             yield wave
 
     def _standing(self, context: Ids, rows: list[WaveRow]) -> Standing | None:
-        """The kept KV cache of a context, from one of the rows that continue the context; None if no cache is kept."""
+        """The kept KV cache for a context, from the rollout of one of its rows; None if no cache is kept."""
         return None if self._kept is None else self._kept.find([row.rollout for row in rows], context)
 
     def _new_tokens(self, context: Ids, rows: list[WaveRow]) -> int:

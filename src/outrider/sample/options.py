@@ -119,8 +119,8 @@ MOST_RANK = _RANKS[-1]
 
 EXACT = {"TRITON_F32_DEFAULT": "ieee"}
 """Environment variables for vLLM in float32, whose Triton attention otherwise uses TF32 matmuls (10-bit mantissa) on a
-GPU. Without this setting, a small model's log-probabilities on an H100 had errors of 1e-3, above the tolerance of the
-weight-sync check. With this setting, the errors were below 1e-5."""
+GPU. Without this variable, a small model's log-probabilities on an H100 had errors of 1e-3, above the tolerance of the
+weight-sync check. With this variable, the errors were below 1e-5."""
 
 
 def vllm_rank(rank: int) -> int | None:

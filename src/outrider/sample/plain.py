@@ -1,4 +1,4 @@
-"""The plain decoder: a model's own forward pass and cache, used as in ``generate``."""
+"""The plain decoder, which uses a model's own forward pass and cache, as ``generate`` of transformers does."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class OwnCache:
         self.starts_B = self.starts_B[row_of_B]
 
     def parts(self) -> list[Part] | None:
-        """The cache's tensors if all layers store all columns; None for a sliding window or a recurrent state."""
+        """The cache's tensors if every layer stores all columns; None with a sliding window or a recurrent state."""
         layers: list[Any] = [
             layer for cache in self.arguments.values() if type(cache) is DynamicCache for layer in cache.layers
         ]
@@ -55,7 +55,7 @@ class _Begun(DynamicLayer):
     """A cache layer that starts with a kept KV cache.
 
     Args:
-        new: number of columns that the next call computes.
+        new: number of columns that the next forward call computes.
         there_BQ: mask of the new columns whose tokens are already in a row's kept cache.
     """
 
@@ -130,7 +130,7 @@ class PlainDecoder:
         return logits_BV
 
     def batchable(self, contexts: Sequence[Ids]) -> bool:
-        """Whether the contexts fit in one prefill pass; this decoder cannot join the caches of several passes.
+        """Whether one pass can prefill the contexts, since this decoder cannot join the caches of several passes.
 
         Without left padding, the contexts must also have equal lengths.
         """

@@ -1,4 +1,4 @@
-"""Selection of a policy's compute path: the fastest one whose results agree with the model's own."""
+"""Selects a policy's compute path: the fastest path whose results agree with the model's own forward pass."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _WHAT = {
 
 
 def ready(policy: Policy, choice: str = "auto", sampled: bool = True) -> tuple[Policy, str]:
-    """Return the policy on the fastest path that agrees with its model, and a message about the path.
+    """Return the policy on the fastest compute path that agrees with its model, and a message that describes the path.
 
-    The paths fused, packed and plain are tried in this order, or only ``choice`` is tried. The first path is used whose
-    sampler and learner both reproduce the log-probabilities of the model's own forward pass
-    (:class:`outrider.sample.self_check.SelfCheck`). With ``policy.check=false``, the first path that the architecture
-    seems to allow is used without a comparison. If that path's log-probabilities differ from the model's, all ratios
-    and gradients are silently wrong.
+    The paths fused, packed and plain are tried in this order, or only ``choice`` is tried. The policy gets the first
+    path whose sampler and learner both reproduce the log-probabilities of the model's own forward pass
+    (:class:`outrider.sample.self_check.SelfCheck`). With ``policy.check=false``, the policy gets the first path that
+    the architecture seems to allow, without this comparison. If the log-probabilities of this path differ from those of
+    the model, all ratios and gradients are wrong without any error.
 
     Args:
         sampled: whether this model is used for sampling. If False, the fused path is skipped: fused weights are only
             for sampling, and their check needs as much memory as the model.
 
     Raises:
-        UserError: no path reproduces the model's log-probabilities, or no path runs.
+        UserError: every path fails, or gives other log-probabilities than the model.
 
     >>> from outrider.model.tiny import tiny_policy
     >>> policy, sentence = ready(tiny_policy(seed=0))

@@ -1,4 +1,5 @@
-"""Shared helpers of samplers: contexts and limits of requests, and rollouts from sampled tokens."""
+"""Shared helpers of samplers, for the contexts and limits of requests, and for building rollouts from sampled
+tokens."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ class SampledTokens(NamedTuple):
 
 
 class Room(NamedTuple):
-    """The maximum number of tokens to sample for a rollout, at least 1, and the stop reason at that limit."""
+    """The maximum number of tokens to sample for a rollout (at least 1), and the stop reason if this limit is
+    reached."""
 
     tokens: int
     reason: StopReason
@@ -64,10 +66,10 @@ class PolicyLimits:
         self._tokenizer = policy.tokenizer
 
     def room(self, request: SampleRequest, params: SamplingParams) -> Room:
-        """The remaining room for a request's response.
+        """The number of tokens that a response to the request may still have, and the stop reason at this limit.
 
         Raises:
-            UserError: there is no room, or the context has a token id beyond the model's vocabulary.
+            UserError: there is no room for a response, or the context has a token id beyond the model's vocabulary.
         """
         ids = context_of(request)
         budget = params.max_tokens - len(prefix_of(request))
@@ -129,7 +131,8 @@ def rollouts_of(
 
 
 def decode(tokenizer: PreTrainedTokenizerBase, ids: Sequence[Ids]) -> list[str]:
-    """Decode token ids without special tokens, but with reasoning tags, which some tokenizers have as special tokens.
+    """Decode token ids without special tokens, but with reasoning tags, even if the tokenizer defines the tags as
+    special.
 
     Without the tags, an answer could not be separated from the reasoning.
     """

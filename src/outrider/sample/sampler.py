@@ -1,4 +1,4 @@
-"""The interface of a sampler: it samples rollouts for requests with the weights of the last sync."""
+"""The interface of samplers, which sample rollouts for requests with the weights of the last weight sync."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from outrider.record import Rollout, SampleRequest
 Export = Callable[[Path], None]
 """Function that writes the policy's current weights into a new folder; every rank calls this function.
 
-The function writes all weights to ``model.safetensors``. For a sampler that takes only the adapter, the function writes
+The function writes all weights to ``model.safetensors``. For a sampler that needs only the adapter, the function writes
 only the adapter, in peft's format.
 """
 
@@ -25,8 +25,8 @@ class Sampler(Protocol):
     (:class:`outrider.train.weight_sync.WeightSync`).
 
     Attributes:
-        engines: number of active copies of the weights; a weight sync must check every copy. Requests are assigned
-            round-robin: the first of n copies gets requests 0, n, 2n, …, unless a copy is lost.
+        engines: number of engines in use, each with a copy of the weights, which every weight sync must check. Requests
+            are assigned round-robin: the first of n engines gets requests 0, n, 2n, …, unless an engine is lost.
         gives_entropies: whether rollouts include the entropy of every sampled token.
         notices: pending messages for the user; the caller prints the messages and clears the list.
     """
@@ -41,15 +41,17 @@ class Sampler(Protocol):
         """Sample ``n`` rollouts for each request, and return all rollouts in the order of the requests.
 
         Raises:
-            UserError: a context leaves no room for a response, or has a token that the model does not know.
+            UserError: a context leaves no room for a response, or has a token outside the model's vocabulary.
             EngineLostError: no sampling engine is left.
         """
         ...
 
     def take(self, version: int, export: Export) -> dict[str, int]:
-        """Switch to the policy's current weights; ``export`` is for samplers that do not share memory with the policy.
+        """Switch to the policy's current weights. Samplers without shared memory with the policy call ``export`` for
+        this.
 
-        Returns the engine's counts since the last call. On each rank, the counts cover that rank's own requests.
+        Returns the engine's counts since the last call, by name. On each rank, the counts cover that rank's own
+        requests.
         """
         ...
 

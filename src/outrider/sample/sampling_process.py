@@ -29,7 +29,7 @@ class SamplerParts(NamedTuple):
         model: name of the model; the first weight sync replaces the model's weights.
         policy: policy options without an adapter, since synced weights have the adapter merged.
         path: the compute path that was checked in the parent process.
-        threads: number of PyTorch threads; the last bits of results depend on this number.
+        threads: number of PyTorch threads, which affects the last bits of results.
     """
 
     model: str
@@ -41,7 +41,7 @@ class SamplerParts(NamedTuple):
 
 
 class SamplingProcess:
-    """A sampler whose calls are answered by a :class:`outrider.sample.local.LocalSampler` in another process.
+    """A sampler that forwards its calls to a :class:`outrider.sample.local.LocalSampler` in another process.
 
     Weights are passed through a folder, as for vLLM servers. The sampling process ends when its parent process ends.
 

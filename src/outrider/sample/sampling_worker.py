@@ -27,7 +27,7 @@ from outrider.sample.sampling_process import SamplerParts
 
 
 class _Worker:
-    """The sampler; the parent process calls the methods of this class by name."""
+    """Wraps the sampler of this process; the parent process calls the methods of this class by name."""
 
     def __init__(self, parts: SamplerParts) -> None:
         torch.set_num_threads(parts.threads)
@@ -55,7 +55,8 @@ class _Worker:
 
 
 def serve(channel: Connection) -> None:
-    """Receive the parts of a sampler, then calls by name, and answer each with ``(failed, result or exception)``."""
+    """Receive the parts of a sampler, then method names with arguments; answer each with ``(failed, result or
+    exception)``."""
     failed, worker = _attempted(_Worker, channel.recv())
     while True:
         name, arguments = channel.recv()

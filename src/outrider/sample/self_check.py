@@ -1,4 +1,4 @@
-"""Check that sampler and learner reproduce the log-probabilities of the model's own forward pass."""
+"""Checks that sampler and learner reproduce the log-probabilities of the model's own forward pass."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _PREFIX = 2  # response tokens that are prefilled with the context, as in a bran
 
 
 class SelfCheckResult(NamedTuple):
-    """The result of comparing a path with the model's own forward pass.
+    """The result of comparing a compute path with the model's own forward pass.
 
     Attributes:
-        gap: the difference of log-probabilities with float32 matmuls.
+        gap: the difference of log-probabilities from the model's, with float32 matmuls.
         bound: the largest allowed ``gap``.
-        in_bfloat16: the mean difference with bfloat16 matmuls; None if the policy uses float32. Rounding causes
-            differences of a few hundredths; more than 0.5 is a real error.
+        in_bfloat16: the mean difference of log-probabilities with bfloat16 matmuls; None if the policy uses float32.
+            Rounding causes differences of a few hundredths; a difference above 0.5 is a real error.
     """
 
     gap: float
@@ -58,19 +58,20 @@ class SelfCheck:
 
     The sequences are random tokens: a few of different lengths, and one longer than every attention window and chunk in
     the model's config, if the context is long enough. For the sampler's decoder, log-probabilities of the whole
-    vocabulary are compared: contexts are left-padded, prefilled once and copied to several rows, which are decoded
-    token by token and dropped as they end. For the learner, log-probabilities and entropies of response tokens are
-    compared, with all rows in one pass. Construct the check with the model's own attention, inside
-    :func:`amplified_logits`.
+    vocabulary are compared. Contexts are left-padded, prefilled once and copied to several rows, which are decoded
+    token by token and dropped when they end. For the learner, log-probabilities and entropies of response tokens are
+    compared, with all rows in one pass. Construct the check inside :func:`amplified_logits`, while the model still uses
+    its own attention.
 
     Attributes:
         exact: whether the weights are float32.
-        bound: the largest allowed difference: 1e-3 for every value if ``exact``, otherwise 0.3 on average.
+        bound: the largest allowed difference of log-probabilities: 1e-3 for every value if ``exact``, otherwise 0.3 on
+            average.
         beyond: attention windows of more than 8,192 tokens, which are not tested.
 
     Raises:
-        UserError: the model's own forward pass fails or gives NaN, its context is too short, or an adapter has no
-            effect on the model.
+        UserError: the model's own forward pass fails or gives NaN, the model's context is too short, or an adapter has
+            no effect on the model.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -142,7 +143,7 @@ def _learner_differences(policy: Policy, rows: Sequence[Continuation], wants: Se
 
 
 def _sampler_differences(policy: Policy, rows: Sequence[Continuation], wants: Sequence[Tensor]) -> Iterator[Tensor]:
-    """Differences of the decoder's log-probabilities from the reference.
+    """Differences of the decoder's log-probabilities from the reference values ``wants``.
 
     Contexts are prefilled together if the decoder can batch the contexts. Then two rows continue each context, and rows
     are dropped when they end.
@@ -188,7 +189,7 @@ def _kept_differences(policy: Policy, rows: Sequence[Continuation], wants: Seque
 
 
 def _together(decoder: Decoder[Any], rows: Sequence[Continuation]) -> tuple[list[Ids], list[list[int]]]:
-    """The contexts to prefill, and groups of their indices that the decoder prefills in one call."""
+    """The contexts to prefill, and the indices of those that the decoder prefills in one call, as groups."""
     contexts = [np.concatenate([row.context_ids, row.token_ids[:_PREFIX]]) for row in rows]
     everything = list(range(len(rows)))
     return contexts, [everything] if decoder.batchable(contexts) else [[i] for i in everything]
@@ -197,10 +198,10 @@ def _together(decoder: Decoder[Any], rows: Sequence[Continuation]) -> tuple[list
 @contextmanager
 @torch.no_grad()
 def amplified_logits(model: PreTrainedModel) -> Iterator[None]:
-    """Context manager in which logits are large enough for soft caps to matter, and adapters are random instead of 0.
+    """Context manager in which logits are large enough for soft caps to have an effect, and adapters are random, not 0.
 
-    The head's weights are multiplied by a power of two if the largest logit is below 16. Head and adapter are restored
-    on exit.
+    If the largest logit is below 16, the weights of the LM head are multiplied by a power of two. Head and adapter are
+    restored on exit.
     """
     head, kept = model.get_output_embeddings(), {name: p.clone() for name, p in adapter_outputs(model).items()}
     generator = torch.Generator().manual_seed(0)

@@ -1,4 +1,4 @@
-"""Detection of stop texts in sampled tokens without decoding, by an automaton over the bytes of the vocabulary."""
+"""Detects stop texts in sampled tokens without decoding, by an automaton over the bytes of the vocabulary's tokens."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_STATES = np.iinfo(np.int16).max
 
 
 class StopTable:
-    r"""Search for stop texts, as a table of the next state for every state and token: ``next_SV``, int16.
+    r"""A search for stop texts, stored as a table of the next state for every state and token: ``next_SV``, int16.
 
     The search is an Aho-Corasick automaton over the UTF-8 bytes of the stop texts, so a text is found at any position,
     within one token or across several. State 0 is the initial state; ``matched`` is the absorbing accepting state.
@@ -40,7 +40,8 @@ class StopTable:
         self.next_SV = _per_token(step_SB, token_bytes)
 
     def after(self, ids: Iterable[int]) -> int:
-        """The state after a response's earlier tokens ``ids``. Stop texts that end within these tokens are ignored."""
+        """The search state after a response's earlier tokens ``ids``. Stop texts that end within these tokens are
+        ignored."""
         state = 0
         for token in ids:
             state = int(self.next_SV[state, token])
@@ -59,11 +60,12 @@ class Stops:
         self.matched = -1 if texts is None else texts.matched
 
     def after(self, prefix: Ids) -> int:
-        """The search state after the prefix of a branch."""
+        """The search state after a branch's prefix, which is the part that the branch takes over from another
+        rollout."""
         return 0 if self._texts is None else self._texts.after(prefix)
 
     def ends(self, response: Ids) -> bool:
-        """Whether a response's last token ended the response."""
+        """Whether the last token of a response is an end token or completes a stop text."""
         last = int(response[-1])
         matched = (
             self._texts is not None and self._texts.next_SV[self._texts.after(response[:-1]), last] == self.matched
@@ -84,7 +86,7 @@ class Ends(NamedTuple):
 
 
 def ends_of(policy: Policy, texts: Sequence[str] = ()) -> Ends:
-    """The end tokens of the tokenizer and of the model's generation config, and the stop texts ``texts``.
+    """Collect the end tokens of the tokenizer and of the model's generation config, and the stop texts ``texts``.
 
     A stop text that is a special token becomes an end token, since decoded responses exclude special tokens.
     """
@@ -157,7 +159,7 @@ def _automaton(stops: Sequence[bytes]) -> NDArray[np.int16]:
 
 
 def _per_token(step_SB: NDArray[np.int16], token_bytes: Sequence[bytes]) -> StateTable:
-    """Run the automaton from every state through every token; each iteration handles one byte of all tokens."""
+    """Run the automaton from every state through every token's bytes; each iteration handles one byte of all tokens."""
     lengths_V = np.array([len(b) for b in token_bytes])
     # longest tokens first, so that the tokens with another byte are one slice, and the loop runs over byte positions
     # instead of the vocabulary

@@ -14,9 +14,10 @@ BLOCK = 32  # columns added when a store grows; unused columns cost memory traff
 
 
 class Store:
-    """KV cache of ``B`` rows, with attention over the cache; an attention plan of :mod:`outrider.model.attention`.
+    """The KV cache of ``B`` rows. As an attention plan (:mod:`outrider.model.attention`), it also computes attention
+    over itself.
 
-    Keys are stored transposed, ``[B, KV, D, S]``, values as ``[B, KV, S, D]``.
+    Keys are stored transposed, as ``[B, KV, D, S]``, and values as ``[B, KV, S, D]``.
 
     Args:
         starts_B: first column of each row's tokens; earlier columns are padding.
@@ -45,7 +46,8 @@ class Store:
         return (at[None] - self.starts_B[:, None]).clamp_min(0)
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
-        """Append to the KV cache, then compute attention: ``q [B, H, Q, D]`` to ``[B, Q, H, D]``.
+        """Append ``k`` and ``v`` to the KV cache, then compute attention: ``q`` is ``[B, H, Q, D]``, the result ``[B,
+        Q, H, D]``.
 
         The caller advances ``column`` once all layers have processed the tokens.
         """
@@ -59,7 +61,7 @@ class Store:
         return self._attend_many(q, keys, values, scale, window, end)
 
     def attend_one(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
-        """Compute attention as in ``attend``, but for one token per row and without a copy of keys or values.
+        """Like ``attend``, but for one token per row and without a copy of keys or values.
 
         ``q`` and the result are ``[B * KV, H / KV, D]``, grouped by the heads that share a key; ``k`` and ``v`` are
         ``[B, KV, D]``.
@@ -121,7 +123,8 @@ class Store:
         return spread
 
     def keep(self, row_of_B: Tensor, columns: int) -> None:
-        """Change this store as in ``spread``, but tensor by tensor, since two full stores may not fit in memory."""
+        """Like ``spread``, but change this store in place, tensor by tensor, since two full stores may not fit in
+        memory."""
         self.starts_B, self.columns = self.starts_B[row_of_B], columns
         self._bias_of = self._padding = None
         for layer in range(len(self.keys)):
@@ -155,9 +158,9 @@ class Store:
         self.values[layer] = like.new_empty(self.rows, heads, self.columns, value_dim)
 
     def _hidden(self, heads: int, end: int, window: int | None, dtype: torch.dtype) -> Tensor:
-        """Attention bias of a one-token query, ``[B * heads, 1, C]``: -inf for hidden columns, else 0.
+        """Attention bias of a one-token query, ``[B * heads, 1, C]``: -inf for columns that a row must not see, else 0.
 
-        ``C`` is the number of columns that some row cannot see.
+        ``C`` counts the columns that at least one row must not see.
         """
         # Every row sees the columns after the longest padding, so these columns need no bias. The bias is cached: it is
         # equal for all layers and, without a window, for all steps.
@@ -172,7 +175,8 @@ class Store:
         return self._bias[:, None]
 
     def _longest_padding(self) -> int:
-        """The longest padding in columns, cached until the rows change, since reading it synchronises."""
+        """The longest padding of a row, in columns. The value is cached until the rows change, since reading it waits
+        for the GPU."""
         if self._padding is None:
             self._padding = int(self.starts_B.max())
         return self._padding
@@ -180,7 +184,7 @@ class Store:
     def _attend_many(
         self, q: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None, end: int
     ) -> Tensor:
-        """Attention of several tokens per row (prefill): causal, with padding masked."""
+        """Compute causal attention of several tokens per row (prefill), with padding masked."""
         width = q.shape[2]
         at = torch.arange(end, device=q.device)
         query_at = at[end - width :, None]

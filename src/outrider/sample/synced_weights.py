@@ -1,4 +1,4 @@
-"""Folders for weight syncs to engines that do not share memory with the learner."""
+"""Creates folders for weight syncs to engines that do not share memory with the learner."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ MERGED = "merged weights are sent in each step"
 
 
 class SyncedWeights:
-    """Creates a folder per weight version, which all ranks share, and removes the previous one.
+    """Creates a folder per weight version, which all ranks share, and removes the folder of the previous version.
 
     A killed run leaves its last folder behind. The next run on the same machine with the same parent folder removes
     that folder, since no process holds the folder's lock. Other machines may share the parent folder, and some file
-    systems do not share locks, so each machine only checks its own folders.
+    systems do not share locks, so each machine checks only its own folders.
 
     Args:
         parent: parent folder; None: this machine's temporary folder.

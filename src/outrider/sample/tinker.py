@@ -22,9 +22,10 @@ from outrider.sample.stop import ends_of
 class TinkerSampler:
     """Samples on the service that trains the policy.
 
-    A request is sent as a whole, so its prompt is prefilled once. The service uses consecutive seeds for a request's
-    rollouts: rollout ``m`` of a group has the group's seed plus ``m``, so later requests for the group repeat no seed.
-    The service returns log-probabilities of the raw distribution (temperature 1, not truncated), and no entropies.
+    A request is sent as a whole, so the service prefills its prompt once. The service uses consecutive seeds for a
+    request's rollouts. Rollout ``m`` of a group has the group's seed plus ``m``, so later requests for the same group
+    repeat no seed. The service returns log-probabilities under the raw distribution (temperature 1, not truncated), and
+    no entropies.
     """
 
     gives_entropies = False

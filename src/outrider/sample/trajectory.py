@@ -1,4 +1,4 @@
-"""A multi-turn rollout during sampling: its tokens and its progress in the environment."""
+"""A multi-turn rollout during sampling, with its tokens and its progress in the environment."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ class Trajectory:
 
     Attributes:
         request: request with ``n = 1`` for this rollout.
-        replayed: turns of a branch's prefix that still have to be replayed, with the observation after each turn.
+        replayed: turns of a branch's prefix that still have to be sent to the environment again, with the observation
+            after each turn.
         turn: tokens of the current turn, including those from a branch's prefix.
         turns: number of turns sent to the environment.
-        heard: observations so far; their positions in the text are not set yet.
+        heard: observations so far, whose positions in the text are not set yet.
         stop: stop reason; None while the rollout continues.
     """
 
@@ -107,7 +108,7 @@ class Trajectory:
 
     @property
     def last(self) -> int | None:
-        """The last token of the turn last sent to the environment; None before the first turn."""
+        """The last token of the turn that was sent to the environment most recently; None before the first turn."""
         if self.replayed:
             return int(self.replayed[0][0][-1]) if self.turns else None
         return int(self.turn[-1][-1]) if self.turns else None

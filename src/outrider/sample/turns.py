@@ -27,9 +27,10 @@ class TurnSampler:
     even if they are in different turns, so a slow environment delays only its own rollout. Sampled tokens are never
     re-encoded from text; only new observations are encoded.
 
-    The first turn uses the rollout's seed. A later turn has the seed that a branch at the turn's first token would
-    have. The environment of a branch is recreated by replay: the turns of the branch's prefix are sent again, and the
-    environment must reply with the same tokens. All rollouts of a group have environments with the same seed.
+    The first turn uses the rollout's seed. A later turn has the seed that a branch (a rollout that continues a prefix
+    of this one) would have at the turn's first token. The environment of a branch is recreated by replay: the turns in
+    the prefix are sent again, and the environment must reply with the same tokens. All rollouts of a group have
+    environments with the same seed.
 
     A response has at most ``max_tokens`` tokens, observations included.
 
@@ -90,7 +91,7 @@ class TurnSampler:
         answered: Sequence[tuple[Key, Reply | Failed]],
         kept: KeptRollouts | None,
     ) -> int:
-        """Sample the next turn of all rollouts whose environments have replied, and send the turns to environments.
+        """Sample the next turn of all rollouts whose environments have replied, and send each turn to its environment.
 
         Returns the number of turns sent.
         """
@@ -178,7 +179,8 @@ class TurnSampler:
             )
 
     def _no_room(self, path: Trajectory, said: Ids) -> StopReason | None:
-        """The stop reason if an observation and one more token exceed a limit; None if both fit.
+        """The stop reason if an observation and one more token exceed a limit; None if the observation and the token
+        fit.
 
         An observation that does not fit is excluded from the rollout.
         """

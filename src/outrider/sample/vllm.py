@@ -1,4 +1,4 @@
-"""Sampling by vLLM servers, with one HTTP request per rollout and a seed per request."""
+"""Samples with vLLM servers, with one HTTP request per rollout and a separate seed per request."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class _Answer(NamedTuple):
 
 
 class _Given(NamedTuple):
-    """This run's weights on a server: their ``Holding`` (identification), and the model name that selects them."""
+    """This run's weights on a server: the ``Holding`` that identifies the weights, and the model name that selects
+    them."""
 
     holding: Holding
     model: str
@@ -44,8 +45,8 @@ class VllmSampler:
     Requests are assigned to servers round-robin, with a different first server for each rank. All rollouts of a request
     go to the same server, so that they share the cached prompt or prefix. A server is excluded until the next weight
     sync if the server does not answer, or if it no longer has this run's weights (after a restart, or after a sync by
-    another run). The server's requests are retried on other servers with the same seeds, and only one answer per
-    rollout counts.
+    another run). The requests of an excluded server are retried on other servers with the same seeds, and only one
+    answer per rollout counts.
 
     vLLM returns no entropies.
 
@@ -53,7 +54,7 @@ class VllmSampler:
         rank: rank of this process within the run.
 
     Raises:
-        UserError: a server does not answer, or is unsuitable.
+        UserError: a server does not answer, or cannot be used for this policy.
     """
 
     gives_entropies = False
@@ -90,7 +91,8 @@ class VllmSampler:
         self._pool = ThreadPoolExecutor(engine.in_flight * len(self._servers), thread_name_prefix="vllm")
 
     def take(self, version: int, export: Export) -> dict[str, int]:
-        """Write the weights once, and make every server load the weights; a lost server that answers is used again.
+        """Write the weights once, and make every server load the weights. A lost server that answers again is used
+        again.
 
         Returns counts since the last call: ``prompt_tokens``, ``cached_tokens`` (prompt tokens found in a server's
         prefix cache), and ``retries`` (rollouts requested again because their server was lost).
@@ -193,7 +195,7 @@ class VllmSampler:
         self._beneath.remove()
 
     def _ask(self, server: VllmServer, job: Job) -> _Answer:
-        """Request a rollout from a server; a lost server is excluded."""
+        """Request a rollout from a server; exclude the server if it is lost."""
         given = self._given.get(server.address)
         if given is None:
             return _Answer(server)

@@ -38,7 +38,7 @@ _ON_A_CPU = {"enforce_eager": True, "block_size": 32, "enable_chunked_prefill": 
 
 
 class VllmEngine:
-    """vLLM's ``LLM`` on this rank's device, inside this process: no other process is started.
+    """vLLM's ``LLM`` on this rank's device. The engine runs in this process and starts no other process.
 
     vLLM loads the policy from a folder that Outrider writes, not by the policy's name, so that vLLM has exactly the
     weights that Outrider loaded.
@@ -103,7 +103,7 @@ class VllmEngine:
         return None
 
     def complete(self, jobs: Sequence[Job]) -> list[Any]:
-        """vLLM's ``RequestOutput`` for each job, in order.
+        """Return vLLM's ``RequestOutput`` for each job, in order.
 
         Raises:
             EngineLostError: vLLM fails, for example because memory runs out.
@@ -157,7 +157,7 @@ class VllmEngine:
 
 
 def _write(policy: Policy, folder: Path) -> None:
-    """Write the config, the tokenizer and the base weights that vLLM starts from."""
+    """Write the config, the tokenizer and the base weights with which vLLM starts."""
     config = copy.deepcopy(policy.model.config)
     config.architectures = [type(policy.model).__name__]
     config.save_pretrained(folder)
@@ -185,7 +185,8 @@ def _options(policy: Policy, memory: float, size: int, device: torch.device) -> 
 
 
 def _held_rank(options: PolicyOptions) -> int | None:
-    """The adapter rank that vLLM reserves; None without an adapter, or if vLLM does not support the adapter's rank."""
+    """The adapter rank for which vLLM reserves memory; None without an adapter, or if vLLM does not support this
+    rank."""
     lora = options.lora if isinstance(options, TrainedPolicyOptions) else None
     return None if lora is None else vllm_rank(lora.rank)
 

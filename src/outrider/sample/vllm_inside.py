@@ -1,4 +1,4 @@
-"""Sampling by vLLM in this process, with one vLLM request per rollout and a seed per request."""
+"""Samples with vLLM in this process, with one vLLM request per rollout and a separate seed per request."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class Job(NamedTuple):
     Attributes:
         request: index of the request.
         member: index of the rollout within the request.
-        room: maximum number of tokens to sample.
+        room: maximum number of tokens to sample for the rollout.
         prompt: token ids of the context.
         asked: sampling parameters, by vLLM's names.
     """
@@ -45,11 +45,11 @@ TokensOf = Mapping[tuple[int, int], SampledTokens]
 class VllmRequests:
     """Converts requests to jobs, and sampled tokens to rollouts.
 
-    Every rollout is a separate vLLM request with its own seed. Log-probabilities are of the sampling distribution
-    (``processed_logprobs``).
+    Every rollout is a separate vLLM request with its own seed. Log-probabilities refer to the sampling distribution
+    (vLLM's ``processed_logprobs``).
 
     Attributes:
-        notices: messages for the user about effects on a rollout that do not come from the rollout's own request.
+        notices: messages for the user about ways in which other requests can change a rollout.
     """
 
     def __init__(self, policy: Policy, options: SampleOptions) -> None:

@@ -92,7 +92,7 @@ class VllmServer:
         return answer
 
     def reload(self, folder: Path) -> None:
-        """Load the weights of a folder, and drop the old KV cache.
+        """Make the server load the weights of a folder, and drop the KV cache of the old weights.
 
         Raises:
             ServerLostError: the server does not answer in time.
@@ -145,7 +145,7 @@ class VllmServer:
             self.post("/update_weight_version", {"new_version": name})
 
     def holding(self) -> Holding:
-        """The start time of the server's process, and the last claim."""
+        """The start time of the server's process, and the name of the last weight sync."""
         found = _STARTED.search(self._ask("GET", "/metrics", None).decode())
         if found is None:
             raise UserError(

@@ -1,4 +1,4 @@
-"""A decoding wave: prefills a set of contexts, then samples all rows that continue them."""
+"""Decodes a wave: prefills a set of contexts, then samples all rows that continue these contexts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class WaveRow(NamedTuple):
 
 
 class Wave(NamedTuple):
-    """Distinct contexts; for each context, the rows that continue the context, and its kept KV cache, if any."""
+    """A set of distinct contexts, with the rows that continue each context, and the kept KV cache of each context, if
+    any."""
 
     contexts: list[Ids]
     rows: list[list[WaveRow]]
@@ -67,7 +68,7 @@ def decode_wave(
     device: torch.device,
     kept: Kept | None = None,
 ) -> list[SampledTokens]:
-    """Prefill each context once, then decode its rows, up to ``most_rows`` at a time.
+    """Prefill each context once, then decode all rows, at most ``most_rows`` at a time.
 
     Results are in the order of ``wave.flat()``. A row that ends at an end token or stop text may continue in a later
     turn, so its KV cache is put into ``kept``.
@@ -116,14 +117,14 @@ def prefill(
 def looks_every(device: torch.device) -> int:
     """Number of tokens between two checks for finished rows.
 
-    Results do not depend on it: tokens after a row's end are discarded.
+    Results do not depend on this number, since tokens after a row's end are discarded.
     """
     # a check synchronises with the GPU, which then idles; on a CPU it is free
     return 1 if device.type == "cpu" else 8
 
 
 class _Left(NamedTuple):
-    """Rows taken from a store to be kept: their tensors, first columns, and row indices."""
+    """Rows that were taken from the KV cache to be kept, as their tensors, first columns, and row indices."""
 
     parts: list[Part]
     starts: list[int]
@@ -131,7 +132,7 @@ class _Left(NamedTuple):
 
 
 class _Decoding:
-    """The state of decoding. The dimension ``B`` has all rows; ``A`` has the rows not yet dropped from the store.
+    """The state of decoding. Dimension ``B`` has all rows, and ``A`` only the rows that are still in the KV cache.
 
     Args:
         room: maximum number of ended rows whose KV cache may be kept for a next turn.
@@ -185,7 +186,7 @@ class _Decoding:
         return self._sampled()
 
     def keep(self, kept: Kept, read: Sequence[Ids]) -> None:
-        """Put the rows taken from the store into ``kept``; ``read`` has every row's context and sampled tokens."""
+        """Put the rows taken from the KV cache into ``kept``; ``read`` has every row's context and sampled tokens."""
         held = set[int]()
         for parts, starts, rows in self.left:
             # the last token was sampled but not processed by the model, so the KV cache lacks it
@@ -196,7 +197,7 @@ class _Decoding:
                 kept.lose(self.rows[b].rollout, len(read[b]) - 1)
 
     def _leave(self, store: Cache, rows_A: Tensor, going_A: Tensor) -> None:
-        """Copy rows that ended at an end token or stop text from the store, as many as may be kept."""
+        """Copy from the KV cache the rows that ended at an end token or stop text, at most as many as may be kept."""
         if not self.room_left or (parts := store.parts()) is None:
             return
         chosen = ((self.stopped_B | self.matched_B)[rows_A] & ~going_A).nonzero()[: self.room_left, 0]
@@ -206,7 +207,8 @@ class _Decoding:
             self.left.append(_Left(cut, store.starts_B[chosen].tolist(), rows_A[chosen].tolist()))
 
     def _step(self, t: int, logits_AV: Tensor, rows_A: Tensor, going_A: Tensor) -> tuple[Tensor, Tensor]:
-        """Sample token ``t`` of every row in the store; ended rows do not count it in their length."""
+        """Sample token ``t`` of every row in the KV cache. The lengths of rows that have ended do not include this
+        token."""
         drawn = draw(logits_AV, self.uniforms_TB[t, rows_A], self.params)
         self.ids_TB[t, rows_A] = drawn.ids
         self.logprobs_TB[t, rows_A] = drawn.logprobs

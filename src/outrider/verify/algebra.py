@@ -1,4 +1,5 @@
-r"""Compares two answers as mathematical objects. Use only in worker processes, since sympy may be slow or never return.
+r"""Compares two answers as mathematical objects. Use this module only in worker processes that can be killed, since
+sympy may be slow or never return.
 
 Lists, sets, tuples and intervals are compared member by member. Expressions and equations are compared by their values
 (:mod:`outrider.verify.points`). Only inequalities and sets are compared by ``math_verify.verify``.
@@ -38,7 +39,7 @@ def equal(gold: str, answer: str, tolerance: float = 0.0) -> bool:
         tolerance: allowed relative error; used only if the gold answer has a decimal point.
 
     Raises:
-        UnreadableError: the answer, or both answers, cannot be read.
+        UnreadableError: the answer or the gold answer cannot be read.
     """
     tolerance = tolerance if "." in gold else 0.0
     right, other = read(gold), read(answer)
@@ -109,10 +110,10 @@ def _is_graph(name: str, other: str) -> bool:
 
 
 def _same_rounded(gold: Node, answer: Node, tolerance: float) -> bool:
-    r"""Compare two answers if at least one of them contains \approx.
+    r"""Compare two answers, at least one of which contains \approx.
 
-    The exact parts are compared first, then the rounded value in the gold answer. A rounded value in the answer counts
-    only if the gold answer is a decimal number.
+    The exact part of the answer is compared with the exact part of the gold answer, then with the gold answer's rounded
+    value. A rounded value in the answer counts only if the gold answer is a decimal number.
     """
     right, other = gold._replace(rounded=""), answer._replace(rounded="")
     if _same(right, other, tolerance) or (gold.rounded and _same(Node(gold.rounded), other, tolerance)):
@@ -125,7 +126,8 @@ def _same_rounded(gold: Node, answer: Node, tolerance: float) -> bool:
 
 
 def _same_alone(gold: Node, answer: Node, parts: Sequence[Node], tolerance: float, inside: bool) -> bool:
-    r"""Compare an expression with a collection: a one-member set, or another notation of a set (1 < x < 2, (1, 2))."""
+    r"""Compare a single expression with a collection, which is a one-member set or, as (1, 2) for 1 < x < 2, the same
+    set."""
     one, other = (gold, answer) if gold.parts or gold.brackets else (answer, gold)
     if len(parts) == 1 and one.brackets in ("", "{}"):
         # {\emptyset} is not the empty set, and {{1}, {2}} is not the set {1, 2}
@@ -145,7 +147,8 @@ def _parts(node: Node) -> Sequence[Node] | None:
 
 
 def _plus_minus(node: Node) -> list[Node] | None:
-    r"""Return an expression with \pm as two: with all upper signs, then with all lower signs; None without \pm."""
+    r"""Return two expressions for one with \pm: one with all upper signs, one with all lower signs; None without
+    \pm."""
     if node.parts or node.brackets or not re.search(r"\\(?:pm|mp)(?![A-Za-z])", node.text):
         return None
     both = [(r"\pm", "+"), (r"\mp", "-")], [(r"\pm", "-"), (r"\mp", "+")]
@@ -173,7 +176,7 @@ def _same_kind(gold: str, answer: str) -> bool:
 
 
 def _ordered(gold: Node, golds: Sequence[Node], answer: Node, answers: Sequence[Node]) -> bool:
-    """Return whether order matters: in tuples and intervals, and if only the gold list gives names to its values."""
+    """Return whether the order matters, as in tuples and intervals, or if only the gold list names its values."""
     if (gold.brackets or answer.brackets) not in ("", "{}", "cup"):
         return True
     names = {g.name for g in golds}
@@ -217,13 +220,13 @@ def _same_expression(gold: Node, answer: Node, tolerance: float) -> bool:
 
 
 def _same_chain(gold: Node, answer: Node, tolerance: float) -> bool:
-    """Return whether all sides that claim to be the value (in x = 2 + 3 = 5, the last two) equal the gold answer."""
+    """Return whether all sides that state a value (in x = 2 + 3 = 5, the last two sides) equal the gold answer."""
     values = claimed(answer.text, gold.text, gold.name)
     return bool(values) and all(_same(gold, node_of(value), tolerance) for value in values)
 
 
 def _same_solved(gold: Node, answer: Node) -> bool:
-    """Return whether an equation is the gold equation, maybe solved for another letter: y = 3x - 2 and 3x - y = 2."""
+    """Return whether an equation is the gold equation, maybe solved for another letter (3x - y = 2 for y = 3x - 2)."""
     right, other = sides(gold.whole), sides(answer.whole or answer.text)
     if len(right) != 2 or len(other) != 2:
         return False
@@ -245,7 +248,7 @@ def _same_relation(gold: Node, answer: Node, tolerance: float) -> bool:
 
 
 def _same_base(gold: str, answer: str) -> bool | None:
-    """Return whether two numbers with a base (101_2) are the same; None without a base. The parser drops the base."""
+    """Return whether two numbers with a base (101_2), which the parser drops, are the same; None without a base."""
     right, other = _BASED.fullmatch(gold.replace(" ", "")), _BASED.fullmatch(answer.replace(" ", ""))
     numbers = [m for m in (right, other) if m and m[1].lstrip("+-")[0].isdigit()]
     if not numbers:
@@ -271,7 +274,8 @@ def _as_a_whole(gold: Node, answer: Node) -> bool:
 
 
 def _is_bounds(text: str) -> bool:
-    r"""Return whether a text is a solved inequality, with a single letter between numbers. 2x > 6 is not solved."""
+    r"""Return whether a text is a solved inequality, which compares a single letter with numbers. 2x > 6 is not
+    solved."""
     every = [side.strip() for side in _INEQUALITY.split(text)]
     lettered = [side for side in every if letters(side)]
     return len(every) > 1 and len(lettered) == 1 and {lettered[0]} == letters(lettered[0])

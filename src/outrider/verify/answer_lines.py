@@ -36,7 +36,7 @@ _DISPLAYS = {"$$": "$$", "\\[": "\\]", "\\(": "\\)"}
 
 
 def answer_line(text: str) -> str | None:
-    r"""Return the answer after the last ``Answer:`` or similar mark, or below the mark's line; None without a mark.
+    r"""Return the answer after the last mark such as ``Answer:``, on the mark's line or below it; None without a mark.
 
     >>> answer_line("Answer: 3, or rather\n**Answer:** $4$\nas shown"), answer_line("### Final Answer\n\n\\[\n4\n\\]")
     ('$4$', '4')
@@ -46,7 +46,7 @@ def answer_line(text: str) -> str | None:
 
 
 def last_answer_line(text: str, below: bool = False) -> tuple[int, str] | None:
-    r"""Return start offset and text of the last stated answer; None if no line states an answer or the last one is
+    r"""Return start offset and text of the last stated answer; None if no line states an answer or the last answer is
     empty.
 
     Args:

@@ -78,7 +78,8 @@ def last_number(text: str) -> str | None:
 
 
 def last_boxes(text: str) -> list[str]:
-    r"""Return the contents of the last closed box, and of earlier boxes that only "and" or a comma separates from it.
+    r"""Return the contents of the last closed box, and of the boxes before it that are joined to it by "and" or a
+    comma.
 
     >>> last_boxes(r"\boxed{1}. So $\boxed{2}$, $\boxed{3}$ and $y = \boxed{4}$.")
     ['2', '3', '4']
@@ -91,8 +92,8 @@ def last_boxes(text: str) -> list[str]:
 
 
 def _glued(between: str) -> bool:
-    """Return whether the text between two boxes joins them to one answer: a comma, "and" (maybe with a noun), or
-    none."""
+    """Return whether the text between two boxes joins them to one answer: a comma, "and" (maybe with a noun), or no
+    text."""
     if len(between) > LONGEST_GLUE:
         return False
     rest = _AND.sub(" ", between)
@@ -104,9 +105,9 @@ def _glued(between: str) -> bool:
 def extract(text: str, finished: bool = True) -> str | None:
     r"""Return the final answer of a response as text, or None.
 
-    The answer is the first of the following that the response contains: the last closed ``\boxed{…}``; the rest of the
-    line after the last ``####``; the last number, with the whole expression around it. In a truncated response, only a
-    closed box counts, since the last number may be incomplete, and an earlier number is an intermediate result.
+    The answer is the last closed ``\boxed{…}``. Without a box, it is the rest of the line after the last ``####`` and,
+    without ``####``, the last number with the whole expression around it. In a truncated response, only a closed box
+    counts, since the last number may be incomplete, and an earlier number is an intermediate result.
 
     >>> extract("so 3 + 4 = 7"), extract("3 + 4 = 7\n#### 7 eggs"), extract("3 + 4 =", finished=False)
     ('7', '7 eggs', None)
@@ -117,7 +118,7 @@ def extract(text: str, finished: bool = True) -> str | None:
 
 
 def _stated(text: str, finished: bool) -> str | None:
-    """Return the answer that a response marks as an answer, in a box or after ``####``."""
+    """Return the answer that a response marks by a box or by ``####``."""
     if (box := last_box(text)) is not None and box.strip():
         return box.strip()
     if not finished:
@@ -143,8 +144,8 @@ def number(answer: str) -> Fraction | None:
     A number may have a sign, thousands commas, decimals, an exponent and a leading ``x=``, and may be a fraction
     ``a/b`` or ``\frac{a}{b}`` or a mixed number such as 1 1/2. A currency sign, a percent sign and a unit
     (:mod:`outrider.verify.units`) are ignored: 50\% is read as 50, as in the answer keys of maths data sets. 81, 256 is
-    a list, not a number. The result is also None beyond ``LONGEST_NUMBER`` characters, for an exponent beyond
-    ``LARGEST_EXPONENT`` and for a zero denominator, so that reading an answer takes only microseconds.
+    a list, not a number. The result is also None for an answer of more than ``LONGEST_NUMBER`` characters, for an
+    exponent above ``LARGEST_EXPONENT`` and for a zero denominator. The first two limits keep the time to microseconds.
 
     >>> number("$1,000.50"), number(r"\dfrac{-1}{2}"), number("7 eggs"), number("1e10000000000")
     (Fraction(2001, 2), Fraction(-1, 2), Fraction(7, 1), None)

@@ -1,7 +1,7 @@
 r"""Joins two bounds to one inequality: ``x \ge 2 \text{ and } x \le 5`` becomes ``2 \le x \le 5``.
 
-A comma between the bounds means "and" if the lower bound is the smaller number; otherwise, as in ``x < 2, x > 5``, the
-two are parts of a union. The code is pure Python.
+A comma between the bounds means "and" if the lower bound is the smaller number. Otherwise, as in ``x < 2, x > 5``, the
+bounds describe two parts of a union. The code is pure Python.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def as_one(text: str) -> str:
 
 
 def _bound(*parts: str | None) -> tuple[str, bool, str, str]:
-    """Return the letter, whether the bound is a lower bound, its sign ("less" or "less or equal"), and its number."""
+    """Return a bound's letter, whether it is a lower bound, its sign ("less" or "less or equal"), and its number."""
     letter, sign, value = parts[:3] if parts[0] else (parts[5], parts[4], parts[3])
     less = (sign or "").lstrip("\\")[:1] in ("l", "<")
     equal = "e" in (sign or "") or "=" in (sign or "")

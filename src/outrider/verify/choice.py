@@ -180,7 +180,7 @@ def _last_line(text: str, options: Mapping[str, str] | None) -> str | None:
 
 
 def _read(stated: str, options: Mapping[str, str] | None) -> tuple[str | None, str]:
-    """Return the stated label (None without a label), and a second label beside the first (empty without a second)."""
+    """Return the stated label (None without a label), and the second label if the text states two (otherwise empty)."""
     known = options or {}
     if by_text := _by_text(stated, known):
         return by_text, ""

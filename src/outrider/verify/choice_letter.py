@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 - look-alike characters
-r"""Reads the letter of a choice from an answer, in any formatting: B, (B), ``\textbf{(B)}\ 12``, Option B, B: 12.
+r"""Reads the letter of the chosen option from an answer, in any formatting: B, (B), ``\textbf{(B)}\ 12``, B: 12.
 
 A letter is a choice if it is alone, in brackets, or before a sign that ends a label. The "A" of "A train leaves" and
 the "I" of "I think" are not choices. The code is pure Python, takes linear time, and never raises.
@@ -47,12 +47,12 @@ _PAIRS = {"*": "*", "_": "_", "'": "'", '"': '"', "“": "”", "‘": "’"}
 
 
 class StatedChoice(NamedTuple):
-    """A choice that a text states.
+    """The chosen option that a text states.
 
     Attributes:
         label: the option's label, which is a capital letter or one of the given labels.
         text: the text after the label, which is usually the option's text, or empty.
-        other: a second label beside the first label; empty without a second label.
+        other: the second label if the text states two labels; otherwise empty.
     """
 
     label: str

@@ -42,7 +42,7 @@ _BEHIND = late_pattern(r"(?:这个|这一|这)?(?:选项|项)?(?:是)?(?:正确|
 
 
 def stating_sentences(text: str, reads: Callable[[str], bool]) -> list[tuple[int, str]]:
-    """Return start offset and text of the last sentence that states or denies an answer, in a list; empty without one.
+    """Return the offset after the last sentence that leads to an answer, and the answer, in a list; empty without one.
 
     Args:
         reads: function that returns whether a text can be read as an option.
@@ -65,6 +65,6 @@ def stating_sentences(text: str, reads: Callable[[str], bool]) -> list[tuple[int
 
 
 def _own_letter(sentence: str) -> str:
-    """Return the letter in a sentence such as "(B) is correct" or "option B is the right one"."""
+    """Return the letter in a sentence such as "(B) is correct" or "option B is the right one", or an empty text."""
     letter = re.search(r"(?:^|[\s(\[*])([A-Z])[)\]*]*\s+is\b.*(?:correct|right|best|answer)$", sentence)
     return letter[1] if letter else ""

@@ -1,4 +1,5 @@
-"""Two verifiers of programs, by unit tests and by program output. Both run programs in a sandbox."""
+"""Two verifiers of programs: one runs unit tests, the other compares the program's output with the expected output.
+Both run programs in a sandbox."""
 
 from __future__ import annotations
 
@@ -80,10 +81,10 @@ class Compare(Options):
 class Stdio(CodeVerifier):
     """Accepts a program if it prints the expected tokens for every input and exits with status 0.
 
-    White space separates tokens, and numbers are compared by value (:func:`same_token`). The field that ``tests`` names
-    contains ``[{"input": …, "output": …}, …]`` or tests in another form that :mod:`outrider.verify.program_tests`
-    reads. If the tests are function calls, the function must return the expected values. Expected values never enter
-    the program's process.
+    Tokens are separated by white space, and numbers are compared by value (:func:`same_token`). The field that
+    ``tests`` names contains ``[{"input": …, "output": …}, …]`` or tests in another form that
+    :mod:`outrider.verify.program_tests` reads. If the tests are function calls, the function must return the expected
+    values. Expected values never enter the program's process.
     """
 
     tests: str = Field("tests", min_length=1, description="table field that holds the inputs and expected outputs")

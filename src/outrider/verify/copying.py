@@ -57,7 +57,7 @@ def copied(prompt: str, answer: str, golds: Sequence[str]) -> bool:
 
 
 def _is_given(prompt: str, asked: Sequence[str], golds: Sequence[str]) -> bool:
-    """Return whether the question itself states a quantity with its gold value, as 3x+4y = 10, which is no answer."""
+    """Return whether the question itself states the requested quantity's gold value, as in 3x+4y = 10."""
     rights = [tree for gold in golds if (tree := tree_of(gold)) is not None]
     for equation in _equations(prompt) if asked else ():
         others = [side for side in equation if not any(_is_same_side(one, side) for one in asked)]
@@ -89,7 +89,7 @@ def _formulas(prompt: str) -> Iterator[str]:
 
 
 def _is_copy(prompt: str, answer: str, golds: Sequence[str]) -> bool:
-    """Return whether an answer, or one side of an equation, is a copy."""
+    """Return whether an answer, or one side of an equation that is the answer, copies a formula of the question."""
     text = _bare(answer)
     if not _OPERATION.search(text) or number(text) is not None or any(text == _bare(gold) for gold in golds):
         return False
@@ -154,7 +154,7 @@ def _in_common(one: Tree, other: Tree) -> Tree | None:
 
 
 def _is_work(tree: Tree) -> bool:
-    """Return whether an expression has an operation that is not computed: more than a number or letter with a sign."""
+    """Return whether an expression has an operation to compute, and is not only a number or letter with a sign."""
     parts = [part for part in tree.parts if tree.kind != "Mul" or part.key != "-1"]
     return len(parts) > 1 or (tree.kind != "Mul" and bool(parts))
 

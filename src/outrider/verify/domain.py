@@ -1,13 +1,13 @@
-r"""Checks that an answer is defined wherever the gold answer is; otherwise the two could be compared only at easy
+r"""Checks that an answer is defined wherever the gold answer is defined, so that the two are not compared only at easy
 points.
 
 An answer is undefined at a point where it contains a division by zero, a factorial of -1, a sum that ends before it
 begins, or (over the reals) a root or logarithm of a negative number. The domain of an answer may be smaller in two
 cases:
 
-- **Real letters.** The answer has a value at random points and only lacks single points, as (x^2-1)/(x-1) for the gold
-  answer x+1. Roots and logarithms may also remove a half-line, as \ln(x-1)-\ln(x-2) for the logarithm of the quotient,
-  since problems seldom state the sign of a letter. This does not apply if the gold answer has branches, since
+- **Real letters.** The answer has a value at random points, and has none only at single points, as (x^2-1)/(x-1) for
+  the gold answer x+1. Roots and logarithms may also remove a half-line, as \ln(x-1)-\ln(x-2) for the logarithm of the
+  quotient, since problems seldom state the sign of a letter. This does not apply if the gold answer has branches, since
   \sqrt{x}^2 is only one branch of |x|. At least ``DECIDING`` values of each letter are compared.
 - **Letters that mean integers**, by their name (n, k, …) or because the gold answer takes an integer function of them.
   With one letter, the answer has a value at every natural number from some first number on, as n!/(n-1)! for the gold
@@ -116,7 +116,7 @@ class Domain:
                 yield real | {name: Fraction(times * value) for name, value in base.items()}
 
     def is_of_integers(self, found: Sequence[tuple[LetterValues, Found]]) -> bool:
-        """Return whether the answer agrees at all natural numbers from some number on, and was compared at enough
+        """Return whether the answer equals the gold answer at all natural numbers from some number on, at enough
         points.
 
         Args:

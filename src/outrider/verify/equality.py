@@ -63,7 +63,7 @@ def _outcome(same: bool) -> tuple[Outcome, str]:
 
 
 def _plain(text: str) -> Fraction | None:
-    """Return the value of a text that is only a number, else None, as for a percentage (two values) and for x = 3."""
+    """Return the value of a text that is only a number; None otherwise, for example for 50% (50 or 0.5) and x = 3."""
     return None if "%" in plain(text) or "=" in text else number(text)
 
 

@@ -1,12 +1,12 @@
-r"""Finds the sides of an equation that claim to be the requested value, and detects equivalent equations.
+r"""Finds the sides of an equation that state the requested value, and detects equivalent equations.
 
-For the gold answer 7, the first side of m+n = 3+4 = 7 is the requested quantity. The other sides claim to be the value
-of this quantity, and each of them must be right. For the gold answer 4, x^2 = 4 claims no value, since the equation
-must still be solved for x.
+For the gold answer 7, the first side of m+n = 3+4 = 7 is the requested quantity. The other sides state the value of
+this quantity, and each of them must be right. For the gold answer 4, x^2 = 4 states no value, since the equation must
+still be solved for x.
 
-Two equations are equivalent if the left side minus the right side of one is proportional to that of the other, as for y
-= 3x-2 and 6x-2y = 4. A factor that is not a number may add roots, so (x-1)^2 = 0 is not equivalent to x-1 = 0. No
-equation is equivalent to 0 = 0.
+Two equations are equivalent if their differences (left side minus right side) are proportional, as for y = 3x-2 and
+6x-2y = 4. A factor that is not a number may add roots, so (x-1)^2 = 0 is not equivalent to x-1 = 0. No equation is
+equivalent to 0 = 0.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LENGTHS = frozenset("zw")  # |z| = 5 states the length of z, but |x| = 5 must s
 
 
 def claimed(text: str, gold: str, name: str = "") -> list[str]:
-    r"""Return the sides of an equation that claim to be the requested value; none for an identity or unsolved equation.
+    r"""Return the sides of an equation that state the requested value; empty for an identity or an unsolved equation.
 
     Args:
         text: an equation, or a chain of equations.

@@ -36,14 +36,15 @@ class NoRewardError(TypeError):
 
 class Function(PooledVerifier):
     """Accepts a response if a function's score is at least ``success_at``. Exceptions, None and NaN give ``ERROR``, not
-    0.
+    score 0.
 
-    A problem's ``answer`` is ``{"answer": the gold answer or None, "fields": the row}``. The call depends on ``style``:
+    A problem's ``answer`` is ``{"answer": the gold answer or None, "fields": the row}``. ``style`` decides how the
+    function is called:
 
     - ``plain``: ``f(problem, completion)`` returns a number or a :class:`outrider.record.Verdict`.
-    - ``trl``: ``f(prompts=[…], completions=[…], **columns)`` returns a list of numbers, as for TRL's GRPOTrainer.
-      Every list has one entry, so a reward function that compares the rollouts of a group does not work. The columns
-      are the fields of the row. Token ids and the trainer's state are not available.
+    - ``trl``: ``f(prompts=[…], completions=[…], **columns)`` returns a list of numbers, as for TRL's GRPOTrainer. Every
+      list has one entry, so a reward function that compares the rollouts of a group cannot be used. The columns are the
+      fields of the row. Token ids and the trainer's state are not available.
     - ``verifiers``: the function receives, by parameter name, any of ``prompt``, ``completion``, ``answer``, ``info``,
       ``task``, ``state`` and the fields of the row. The score of a rubric is the weighted sum of its functions.
 
@@ -51,7 +52,7 @@ class Function(PooledVerifier):
     unparseable, or the whole response. Reward functions for TRL and ``verifiers`` expect the whole response, and often
     search it for reasoning tags.
 
-    Functions may be ``async``. They are also loaded in the run's own process before sampling starts, so that errors
+    Functions may be ``async``. The run's own process also loads each function before sampling starts, so that errors
     appear early.
 
     Raises:
@@ -187,7 +188,7 @@ class Function(PooledVerifier):
 
 
 class RewardFunction:
-    """A function of a verifier, with its parameters, the arguments that a rubric adds, and its weight in the sum."""
+    """A reward function, with its parameters, the arguments that a rubric adds, and its weight in the rubric's sum."""
 
     def __init__(
         self, function: Any, where: str, weight: float = 1.0, given: Mapping[str, Any] = MappingProxyType({})

@@ -3,7 +3,7 @@ r"""Converts the LaTeX of an answer to sympy expressions.
 Only worker processes run the parser of math-verify. sympy is imported inside functions, since its import takes a
 second.
 
-Input that the parser would misread is corrected or refused beforehand:
+Input that the parser would misread is corrected or refused before parsing:
 
 - letters keep their case (by default, the parser converts to lower case, so \frac{M}{m} would be 1);
 - decimals are exact (0.1 is 1/10), so rounding never decides a comparison;
@@ -32,7 +32,7 @@ LARGEST_DETERMINANT = 4  # maximum rows
 
 
 class UnreadableError(Exception):
-    """The text is not an answer that can be compared. The message states the reason."""
+    """The text cannot be read as an answer. The message states the reason."""
 
 
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")

@@ -1,6 +1,6 @@
 r"""The verifier of mathematical answers, which compares text and numbers first, then uses math-verify's parser.
 
-The steps are ordered so that fast and certain ones come first:
+The steps are ordered so that fast and certain steps come first:
 
 1. The answer is extracted only from the completion, so boxes and examples in the prompt do not count.
 2. An answer whose text equals the gold answer, apart from typesetting, is correct. Plain numbers are compared exactly.
@@ -12,8 +12,8 @@ The steps are ordered so that fast and certain ones come first:
    ``timeout``.
 6. An answer that only copies a formula of the question is incorrect, such as 99^2+99+1 instead of 9901.
 
-Accepted as equal: a value with and without its unit (5 cm is 5), degrees and plain numbers (90° is 90, not pi/2), both
-readings of a percentage (50% is 50 and 0.5).
+The verifier accepts a value with or without its unit (5 cm is 5) and both readings of a percentage (50% is 50 and 0.5).
+Degrees are plain numbers (90° is 90, not pi/2).
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ class Maths(PooledVerifier):
         return Verdict(outcome, float(outcome is Outcome.CORRECT), answer=shown(answer), detail=detail)
 
     def _compared(self, gold: str, answer: str) -> tuple[Outcome, str]:
-        """Compare with one gold answer. If it is an option, a stated letter decides, otherwise the text of the
-        option."""
+        """Compare the answer with one gold answer. If the gold answer is an option, compare letters, or without a
+        letter the option's text."""
         same = same_choice(gold, answer)
         if same is None:
             from outrider.verify.equality import compare
@@ -142,7 +142,7 @@ class Maths(PooledVerifier):
 
     def _answer(self, text: str, finished: bool) -> str | None:
         r"""Return the answer of a response. In a truncated response only a closed box counts, since the last line may
-        be cut.
+        be incomplete.
 
         If both boxes and answer lines are read, an answer line after the last box has precedence over the box.
         """

@@ -1,4 +1,5 @@
-"""Reads the kernel's count of out-of-memory kills, which otherwise look like signals from another process."""
+"""Reads the kernel's count of out-of-memory kills. Without this count, such a kill looks like a signal from another
+process."""
 
 from __future__ import annotations
 

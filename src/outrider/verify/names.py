@@ -1,13 +1,15 @@
 r"""Converts names without a backslash, and operators of programming languages, to LaTeX.
 
-The names in ``2*pi*r``, ``sqrt(140)*t``, ``exp(x)``, ``(-oo, 3]`` and ``x**2 >= 4`` are not products of letters. A run
-of letters outside ``\text{…}``, commands and indices is read as the first of these forms that fits:
+Names such as ``pi`` in ``2*pi*r``, ``sqrt`` in ``sqrt(140)*t`` and ``oo`` in ``(-oo, 3]`` are not products of letters,
+and ``x**2 >= 4`` has two such operators. A run of letters outside ``\text{…}``, commands and indices is read as the
+first of these forms that fits:
 
 1. a known name (``pi``, ``theta``, ``oo``, ``arctan``), with its arguments if it has any (``binomial(n,k)``);
 2. functions with their arguments in the same run, possibly with letters before them: ``sinpi``, ``xlnx``,
    ``mgsin(theta)``;
 3. a constant between single letters: ``kpi``, ``2pir``;
-4. a product of letters, if the run has two or three letters, capitals, neighbours in the alphabet, or no vowel:
+4. a product of letters, if the run has two or three letters, only capitals, only neighbours in the alphabet, or no
+vowel:
    ``mgh``, ``ABC``;
 5. one symbol, for any other word (``base*height/2``); before a bracket, the word is a function that cannot be read.
 
@@ -162,7 +164,7 @@ def _all_names(text: str) -> bool:
 
 
 def _is_row(word: str) -> bool:
-    """Return whether a word is a row of functions of x, of constants, or of the letter before it: ``sinxcosx``,
+    """Return whether a word is a row of functions applied to x, a constant or the letter before them: ``sinxcosx``,
     ``nlogn``."""
     row = _IN_A_ROW.fullmatch(word)
     return row is not None and all(one[2] in ("x", row[1]) or one[2] in _CONSTANTS for one in _ONE.finditer(row[2]))

@@ -1,6 +1,6 @@
 """Parses the structure of an answer: lists, sets, tuples, intervals, names, and the expressions in them.
 
-This module reads brackets and commas, so that a set is never read as a point, and a list never as a number.
+This module interprets brackets and commas, so that a set is never read as a point, nor a list as a number.
 """
 
 from __future__ import annotations

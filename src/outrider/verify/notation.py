@@ -1,7 +1,7 @@
 r"""Rewrites a formula in the other notation: LaTeX as code, or code as LaTeX.
 
-Gold answers use both notations. Even a gold answer that the verifier cannot read matches its own text. So the check of
-a data set also verifies each gold answer in the other notation.
+Gold answers use both notations. A gold answer that the verifier cannot read still matches its own text. To find such
+answers, the check of a data set also verifies each gold answer in the other notation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ _WORD = re.compile(r"[a-zA-Z]{2,}")
 _OTHERWISE = re.compile(
     r"\d\s*\\frac|\\frac\s*\{\s*(?:d|\\partial)(?![a-zA-Z])|\\frac\s*\{\s*d\s*[a-zA-Z]|_|\^\s*\\circ"
 )
-"""Mixed numbers, derivatives, indices and degrees. Beside these, a fraction or a sign may have another meaning."""
+"""Mixed numbers, derivatives, indices and degrees. In a formula with one of these, a fraction or a sign may have
+another meaning."""
 _KNOWN = frozenset({*_FUNCTIONS, *_LETTERS, "sqrt", "exp", "oo"})
 
 

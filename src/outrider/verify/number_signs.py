@@ -1,10 +1,10 @@
 # ruff: noqa: RUF001 - look-alike characters are the subject of this file
 r"""Converts LaTeX, Markdown and Unicode around numbers to a canonical form that keeps the position of each sign.
 
-Fractions and roots become single signs (:mod:`outrider.verify.number_value`), signs of products become ``*``, relations
-``≤``, and unknown commands ``ξ``. Fonts, sizes, currencies and the exponents of units are removed, since for example
-the 2 of 5 cm^2 is not a separate number. A display, an arrow or a dash that ends a statement becomes a line break. The
-conversion takes linear time.
+Fractions and roots become single signs (:mod:`outrider.verify.number_value`). Product signs become ``*``, relations
+become ``≤``, and unknown commands become ``ξ``. Fonts, sizes, currencies and the exponents of units are removed, since
+for example the 2 of 5 cm^2 is not a separate number. A display, an arrow or a dash that ends a statement becomes a line
+break. The conversion takes linear time.
 """
 
 from __future__ import annotations

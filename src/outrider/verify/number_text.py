@@ -1,12 +1,12 @@
 # ruff: noqa: RUF001 - look-alike characters
 r"""Finds the last numeric expression of a text, such as the whole 2 2/3, not only the 3.
 
-The text is converted to a canonical form with plain signs for LaTeX, Markdown and Unicode, which keeps the position of
-each sign. Words divide this form into segments. In the last segment with a digit, only the last part counts, which
-follows a line break, the end of a sentence, a colon, or the last ``=``. The whole part is read, and so are words beside
-it that change the value: ``5 million``, ``2 and 2/3``, ``negative 7``. An expression that is not a number (a date, a
-pair, 3 or 4, ``x_2``) has no value. Only the text around the last digit is read, so the time does not grow with the
-length of the text.
+The text is converted to a canonical form, in which plain signs replace LaTeX, Markdown and Unicode, and each sign keeps
+its position. Words divide this form into segments. In the last segment with a digit, only the part after the last line
+break, end of a sentence, colon or ``=`` counts. This part is read as a whole, with the words beside it that change the
+value: ``5 million``, ``2 and 2/3``, ``negative 7``. An expression that is not a number (a date, a pair, 3 or 4,
+``x_2``) has no value. Only the text around the last digit is read, so the time does not grow with the length of the
+text.
 """
 
 from __future__ import annotations
@@ -96,10 +96,10 @@ class _Found(NamedTuple):
     """An expression in a canonical text.
 
     Attributes:
-        words: the words of the text.
+        words: the words of the text that are not part of an expression.
         after: number of words before the expression.
         low, high: start and end of the expression.
-        begins, ends: whether the same sentence has a word directly before the expression (begins) or directly after it
+        begins, ends: whether the sentence has a word directly before the expression (begins), or directly after it
             (ends).
         unsolved: whether the expression is a side of an equation that must still be solved for its unknown.
     """
@@ -119,7 +119,7 @@ class _Found(NamedTuple):
 
     @property
     def behind(self) -> list[str]:
-        """Return the words after the expression, up to the first sign between words."""
+        """Return the words after the expression, up to the first sign that separates two words."""
         found: list[str] = []
         at = self.high
         for word in self.words[self.after :] if self.ends else ():
@@ -224,7 +224,7 @@ def _last_part(text: str, words: list[_Word], after: int, low: int, high: int) -
 
 
 def _lists(text: str, words: list[_Word], after: int, begins: bool) -> bool:
-    """Return whether two numbers with a comma are several answers, unlike the numbers in "On day 7, 15 people"."""
+    """Return whether two numbers separated by a comma are two answers, unlike the numbers in "On day 7, 15 people"."""
     word = words[after - 1].text.lower() if after else ""
     return not begins or not word or word in LEADING or word in ("are", "were", "values", "numbers", "answers")
 
@@ -307,10 +307,10 @@ def _value(found: _Found) -> Fraction | None:
 
 
 def _joined(found: _Found, value: Fraction) -> tuple[Fraction | None] | None:
-    """Join the value with the number before it, if only joining words or a larger unit are between the two numbers.
+    """Join the value with the number before it, if only joining words or a unit separate the two numbers.
 
-    The result is None if there is no number to join, ``(value,)`` for a mixed number, and ``(None,)`` for any other
-    pair, which is not a number.
+    The result is None if there is no number to join, and ``(value,)`` if the two numbers form a mixed number. For any
+    other pair, which is not one number, it is ``(None,)``.
     """
     between: list[str] = []
     for i in range(found.after - 1, max(found.after - 5, -1), -1):
@@ -363,7 +363,7 @@ def _alone(found: _Found) -> bool:
 
 
 def _states(side: str, found: _Found) -> bool:
-    """Return whether a left side names the value or computes it; the left side of x + y - z = 0 does neither."""
+    """Return whether a left side names or computes the value, unlike the left side of x + y - z = 0."""
     if not re.search("[A-Za-zξ]", side):
         value = value_of(side.strip(" ,{}$"))
         return value is None or value == value_of(found.expression)

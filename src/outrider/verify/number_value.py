@@ -1,8 +1,8 @@
 r"""Computes the exact value of one numeric expression with fractions, powers, roots and factorials, in linear time.
 
 The text is in the canonical form of :mod:`outrider.verify.number_text`. An expression may have a sign, digits with
-thousands separated by commas, spaces or underscores, decimals, and an exponent (``1.5e3``). It may be ``a/b``, a
-fraction of two expressions, a mixed number (``2 2/3``), ``a*10^b``, a power, root or factorial, or one of these in
+thousands separated by commas, spaces or underscores, decimals, and an exponent (``1.5e3``). Also read are ``a/b``, a
+fraction of two expressions, a mixed number (``2 2/3``), ``a*10^b``, a power, a root, a factorial, and any of these in
 brackets. Sums, differences and products are not final results, so they are not numbers. Irrational roots, dates, times,
 lists and values of more than ``MOST_BITS`` bits are not numbers either.
 """
@@ -66,7 +66,7 @@ class _Reader:
         return -self.unsigned() if self.taken("-") else self.unsigned()
 
     def unsigned(self) -> Fraction:
-        """Read a mixed number, a quotient, or a number times a power of ten."""
+        """Read a value without a sign: a mixed number, a quotient, or a number times a power of ten."""
         if mixed := _MIXED.match(self.text, self.at):
             self.at = mixed.end()
             part = self.quotient()

@@ -1,12 +1,13 @@
-r"""Compares the values of two expressions, exactly or to sixty digits, at many kinds of points.
+r"""Compares the values of two expressions, exactly or to sixty digits, at points of many kinds.
 
 Expressions with letters are compared at points of several scales and both signs, at small and large integers (for
 floor, gcd, n!, and (-1)^n, which is real only at integers), and around every constant of either expression, where
 functions such as |x - 10| and max(n, 3) change. Two expressions are different if both are defined and differ at one
 point. If only the gold answer has a value at a point, :mod:`outrider.verify.domain` decides whether this is allowed. An
-answer that cannot be decided is not correct.
+answer for which the comparison is undecided counts as incorrect.
 
-Different expressions hardly ever agree at so many random points. For polynomials, this is the Schwartz-Zippel test.
+Two different expressions hardly ever have equal values at so many random points. For polynomials, this is the
+Schwartz-Zippel test.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _HUGE = Fraction(10**300)
 
 
 def same_value(gold: Any, answer: Any, tolerance: float = 0.0) -> bool | None:
-    """Return whether two expressions, or matrices of expressions, have the same values; None if undecided.
+    """Return whether two expressions, or two matrices of expressions, have the same values; None if undecided.
 
     Args:
         gold: the gold answer, as a sympy object.
@@ -76,7 +77,7 @@ def _explicit(value: Any) -> Any:
 
 
 def within_use(value: Any) -> None:
-    """Check that the parts without letters have usable values, before sympy evaluates the whole expression.
+    """Check that the parts without letters have values of usable size, before sympy evaluates the whole expression.
 
     Raises:
         UnreadableError: the value of a part is too large.
@@ -118,7 +119,8 @@ class ValuePair(NamedTuple):
 
 
 def _agree(gold: Any, answer: Any, holds: Callable[[ValuePair, ValuePair], bool]) -> bool | None:
-    """Return whether ``holds`` is true for the first nonzero pair and every point's pair; None if undecided."""
+    """Return whether ``holds`` is true for the first nonzero value pair and the pair of every point; None if
+    undecided."""
     from sympy import I
 
     letters = sorted({s.name for s in gold.free_symbols | answer.free_symbols} - {"i"})
@@ -180,8 +182,8 @@ class _Comparison:
         return every
 
     def _at(self, point: LetterValues) -> ValuePair | Found | None:
-        """Return both values, or why only the answer has none; None if the gold answer has none or it cannot be
-        computed."""
+        """Return both values, or why only the answer has no value; None if the gold answer has none, or none that can
+        be computed."""
         try:
             return _values(*self._both, point, self._over_complex)
         except UnreadableError:

@@ -1,4 +1,4 @@
-"""Verifies in processes that can be killed, with hard limits of time and memory for every verdict.
+"""Verifies responses in processes that can be killed, with hard limits of time and memory for every verdict.
 
 The limits protect against hangs and memory growth, but not against hostile code, which needs a sandbox.
 """
@@ -33,8 +33,8 @@ class VerifierPool:
     A worker that hangs, exceeds its memory or dies is killed and replaced. Only the current verdict is lost: it becomes
     ``TIMEOUT`` or ``ERROR`` with score NaN. If ``verify`` raises an exception, the verdict is ``ERROR`` with the type
     and message of the exception. Workers stay alive between calls. Any thread may call the pool, but only one call runs
-    at a time. The workers are forked from a template process. If the template dies, for example because memory runs
-    out, all processes are restarted and verify the remaining items.
+    at a time. The workers are forked from a template process. If the template process dies, for example because memory
+    runs out, all processes are restarted, and the new workers verify the remaining items.
 
     Args:
         verify: a picklable callable, not defined in ``__main__``. It is unpickled once, in the template process,
@@ -146,7 +146,7 @@ class _Batch:
         self._idle_deaths = 0  # number of consecutive deaths while no item was in work
 
     def take(self, shares: int, in_flight: Sequence[int]) -> dict[int, Item]:
-        """Return the next items for a worker, by item number; empty if the worker must wait."""
+        """Return the next items for a worker, keyed by item number; empty if the worker must wait."""
         # an item that was in work when the template died is verified alone, so that the cause of another death is clear
         if any(self._deaths[i] for i in in_flight):
             return {}
@@ -170,7 +170,7 @@ class _Batch:
         """Put the unverified items back into the queue after the template and its workers have died.
 
         Raises:
-            RuntimeError: the template died repeatedly although no item was in work.
+            RuntimeError: the template died repeatedly while no item was being verified.
         """
         in_work = [worker.in_flight[0] for worker in workers if worker.started and worker.in_flight]
         for worker in workers:

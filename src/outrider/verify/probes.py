@@ -1,7 +1,7 @@
-"""Tests the promises of the sandbox (``docs/sandbox.md``). Each probe attempts an action that one promise excludes.
+"""Tests the guarantees of the sandbox (``docs/sandbox.md``). Each probe attempts an action that one guarantee excludes.
 
 This file runs inside the sandbox as its first program. The input contains facts about the machine outside, and the
-limits. The program prints the first broken promise, or ``kept``.
+limits. The program prints the first broken guarantee, or ``kept`` if there is none.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def disk(facts: ProbeFacts) -> str:
 
 
 def network(facts: ProbeFacts) -> str:
-    """Check that a program can only create sockets between its own processes, which reach no other process."""
+    """Check that a program can create only sockets between its own processes, which reach no other process."""
     for family in range(FAMILIES):
         if family != socket.AF_UNIX and any(_succeeds(socket.socket, family, kind) for kind in SOCKET_KINDS):
             return f"sockets of the address family {family} can be made"
@@ -182,7 +182,7 @@ PROBES: dict[str, Callable[[ProbeFacts], str]] = {
 
 
 def main() -> None:
-    """Print the first broken promise among those in ``only`` (default: all), or ``kept``."""
+    """Print the first broken guarantee among those in the input's list ``only`` (default: all), or ``kept``."""
     facts = json.load(sys.stdin)
     for name in facts.get("only", PROBES):
         if result := PROBES[name](facts):

@@ -1,4 +1,5 @@
-"""Controls the processes of a pool from the run: the template that imports the verifier, and the workers it forks."""
+"""Lets the run control the processes of a pool: the template that imports the verifier, and the workers that the
+template forks."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ _NO_MORE = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 
 
 class NoMoreProcessesError(UserError):
-    """The system refuses to start a process, or a channel to it. The code that would have run is not the cause."""
+    """The system refuses to start a process or to open a channel to it; the code that the process runs is not the
+    cause."""
 
     def __init__(self, why: str | None) -> None:
         files, processes = (resource.getrlimit(which)[0] for which in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC))
@@ -140,7 +142,7 @@ def _request() -> Iterator[None]:
 
 
 class Worker:
-    """A worker process, with its items, the deadline of the item in work, and whether the worker is still usable."""
+    """A worker process, with its items, the deadline of its current item, and whether the worker is still usable."""
 
     def __init__(self, template: TemplateProcess, seconds: float) -> None:
         self.template = template
@@ -188,7 +190,7 @@ class Worker:
         return self._done(verdict)
 
     def time_out(self) -> dict[int, Verdict]:
-        """Retire the worker after its deadline; the verdict on the item in work is a timeout."""
+        """Retire the worker after its deadline; the verdict on its current item is a timeout."""
         self._retire()
         return self._done(Verdict(Outcome.TIMEOUT, math.nan, self.seconds, detail=f"no verdict in {self.seconds:g} s"))
 
@@ -219,7 +221,7 @@ class Worker:
         return self._done(Verdict(Outcome.ERROR, math.nan, detail=why))
 
     def _done(self, verdict: Verdict) -> dict[int, Verdict]:
-        """Return the verdict on the item in work, if any, and start the time limit of the next item."""
+        """Return the verdict on the current item, if any, and start the time limit of the next item."""
         done = {self.in_flight.popleft(): verdict} if self.in_flight else {}
         self.deadline = time.monotonic() + self.seconds if self.in_flight else math.inf
         return done

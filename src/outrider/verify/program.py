@@ -114,7 +114,7 @@ def _fence(match: re.Match[str]) -> _Fence:
 
 
 def _closing(text: str, fences: list[_Fence], opening: int) -> int:
-    """Return the index of the fence that closes a block; the number of fences if no fence closes it.
+    """Return the index of the fence that closes a block; the number of fences if the block is never closed.
 
     A fence inside a triple-quoted string does not close a Python block if the number of fences in the string is even,
     as in a docstring with an example.
@@ -138,7 +138,7 @@ def _closing(text: str, fences: list[_Fence], opening: int) -> int:
 
 
 def _read(text: str, start: int, until: int) -> int:
-    """Read Python from ``start``; return ``until`` or, if a triple-quoted string contains it, the end of the string."""
+    """Read Python from ``start``; return ``until`` or, if it is in a triple-quoted string, the end of the string."""
     while start < until and (lexeme := _LEXEME.search(text, start, until)):
         start = lexeme.end()
         if quotes := lexeme["quotes"]:

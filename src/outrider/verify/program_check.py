@@ -42,8 +42,8 @@ KILLED = -9
 class ProgramCheck:
     """Runs programs in a sandbox with limits. The wall-clock limit is a share of the verdict's time limit.
 
-    If the program fails, the verdict is incorrect. If the machine is too busy, the verdict is a timeout; if the sandbox
-    fails, an error. Both have no score.
+    If the program fails, the verdict is incorrect. If the machine is too busy, the verdict is a timeout, and if the
+    sandbox fails, an error. Neither of the two has a score.
 
     Raises:
         UserError: no sandbox works on this machine, but ``isolation`` is ``required``.
@@ -54,7 +54,7 @@ class ProgramCheck:
         self._isolation = isolation
 
     def prepare(self) -> None:
-        """Find out which sandbox this machine supports, before the time limit of a verdict starts."""
+        """Find out which kind of sandbox this machine supports, before the time limit of a verdict starts."""
         find_way(self._isolation)
 
     def by_output(self, source: str, pairs: Sequence[tuple[str, str]], tolerance: float | None, case: bool) -> Verdict:
@@ -124,7 +124,7 @@ def verdict_of(result: Mapping[str, Any], planned: Mapping[str, Any], cpu_second
     """Convert the result of the tests to a verdict.
 
     Raises:
-        SandboxError: something other than the program failed.
+        SandboxError: the tests could not be run, which is not the program's fault.
     """
     stage, seen = result["stage"], result.get("seen", "")
     tests, first = planned["tests"], planned["setup"]

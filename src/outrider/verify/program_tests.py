@@ -1,7 +1,7 @@
-"""Reads the tests of a program in the forms that data sets use, and converts them to one form.
+"""Reads the tests of a program in the formats that data sets use, and converts the tests to one format.
 
-Tests by output are pairs of texts (input and expected output). Tests by calls contain arguments and accepted return
-values.
+A test by output is a pair of texts (input and expected output). A test by a call has the call's arguments and the
+accepted return values.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class ProgramTests(NamedTuple):
 
     Attributes:
         pairs: inputs and expected outputs; empty if the tests are calls.
-        calls: for each call, the arguments, the members of a single list argument that may contain all arguments (or
-            None), and the accepted values.
-        function: name of the called function; empty for the program's only or main function.
+        calls: for each call, the arguments, the members of a single list argument that may instead be all arguments (or
+            None), and the accepted return values.
+        function: name of the called function; empty: the program's only or main function is called.
     """
 
     pairs: list[list[str]]
@@ -48,7 +48,7 @@ def read_tests(fields: Mapping[str, Any], name: str) -> ProgramTests:
     ``starter_code``.
 
     Raises:
-        ValueError: the tests have another form, or a program that does nothing would pass them.
+        ValueError: the tests have an unknown format, or a program that does nothing would pass the tests.
 
     >>> read_tests({"tests": '{"inputs": ["1 2"], "outputs": ["3"]}'}, "tests").pairs
     [['1 2', '3']]
@@ -156,7 +156,7 @@ def _lines(test: Mapping[str, Any], key: str, name: str, number: int) -> str:
 
 
 def _calls(listed: Sequence[Mapping[str, Any]], name: str) -> list[list[Any]]:
-    """Return for each call the arguments, the members of a single list argument (or None), and the accepted values."""
+    """Return for each call the arguments, the members of a single list argument (or None), and the accepted results."""
     for number, test in enumerate(listed, 1):
         if missing := [key for key in ("input", "output") if key not in test]:
             raise ValueError(f"test {number} of the field {name!r}: no field {missing[0]!r}")
@@ -170,7 +170,7 @@ def _calls(listed: Sequence[Mapping[str, Any]], name: str) -> list[list[Any]]:
 
 
 def _arguments(given: Any, name: str, number: int) -> tuple[list[Any], list[Any] | None]:
-    """Return the arguments of a call, and the members of a single list argument, which may be all arguments instead.
+    """Return the arguments of a call, and the members of a single list argument, which may instead be all arguments.
 
     A list contains the arguments. A text contains one argument per line, in JSON.
     """

@@ -33,9 +33,9 @@ class QuestionAnswering(Verifier):
     is correct if the score is at least the threshold. The field of the gold answer may contain a list of accepted
     answers. The time is linear in the length of the response.
 
-    ``take`` says where the answer is. ``tag``: in the last pair of ``<answer>`` and ``</answer>`` without a tag
-    between them, even if the response was truncated after the pair. ``last_line``: the last line that is not blank.
-    ``whole``: the whole response. With the latter two, a truncated response has no answer.
+    ``take`` selects the answer in the response. ``tag``: the text in the last pair of ``<answer>`` and ``</answer>``
+    without another such tag inside, even if the response was truncated later. ``last_line``: the last line that is not
+    blank. ``whole``: the whole response. With ``last_line`` and ``whole``, a truncated response has no answer.
     """
 
     take: Literal["tag", "last_line", "whole"] = Field(
@@ -95,11 +95,12 @@ def normalise(answer: str) -> str:
 
 
 def f1(answer: str, right: str) -> float:
-    r"""Return the harmonic mean of precision and recall over the words of an answer. A repeated word counts each time.
+    r"""Return F1, the harmonic mean of precision and recall, over the words of an answer. A repeated word counts each
+    time.
 
     .. math:: F_1 = 2 |A \cap R| / (|A| + |R|)
 
-    Here :math:`A` is the multiset of words in the answer, and :math:`R` that of the gold answer, after
+    Here :math:`A` is the multiset of words in the answer, and :math:`R` the multiset of words in the gold answer, after
     :func:`normalise`. If either text is "yes", "no" or "noanswer", F1 is 1 if both texts are equal, and 0 otherwise.
     The F1 of an empty answer is 0.
 
@@ -143,7 +144,7 @@ def texts_of(fields: Mapping[str, Any], name: str) -> list[str]:
     """Return the texts of a field that contains a text, a number, or a list of texts and numbers.
 
     Raises:
-        ValueError: an error of :func:`outrider.verify.verifier.text_of`.
+        ValueError: :func:`outrider.verify.verifier.text_of` rejects the field or an entry of its list.
     """
     value = fields.get(name)
     return [text_of({name: one}, name) for one in value] if isinstance(value, list) else [text_of(fields, name)]

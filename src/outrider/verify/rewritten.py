@@ -1,9 +1,9 @@
-r"""Detects a formula that is another formula with rewritten numbers, as \sqrt{243-1} is \sqrt{242}.
+r"""Detects a formula that is another formula with rewritten numbers, as \sqrt{243-1} for \sqrt{242}.
 
 Each number of the known formula may be replaced by an expression without letters that has the same value, for example 5
 by (6-1), \frac{5 \cdot 7}{7} or \sqrt{25}. Sums and products are flat in both formulas, so several summands may replace
-one number. Extra operands are allowed, since a copy with additions is still a copy. No other part is computed, so 20+5
-is not a rewriting of 9+16.
+one number. Extra operands are allowed, since a copy with additions is still a copy. Nothing else is evaluated, so 20+5
+is not a rewriting of 9+16 although both are 25.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def is_rewritten(tree: Tree, known: Tree) -> bool:
 
 
 def _beside_neutral(tree: Tree, known: Tree) -> bool:
-    """Return whether a sum or product is the known tree plus a rest of 0, or times a rest of 1, such as (2-1)."""
+    """Return whether a tree is the known tree plus terms of value 0, or times factors of value 1, such as (2-1)."""
     if tree.kind not in ("Add", "Mul"):
         return False
     for i, part in enumerate(tree.parts):
@@ -62,7 +62,7 @@ def _holds_all(parts: Sequence[Tree], known: Sequence[Tree], kind: str) -> bool:
 
 
 def _writing(parts: Sequence[Tree], known: Tree, kind: str) -> tuple[int, ...] | None:
-    """Return the indices of operands that replace a known operand: an identical one if any, else as few as possible."""
+    """Return the indices of the operands that replace a known operand: an identical operand, otherwise the fewest."""
     exact = next((i for i, part in enumerate(parts) if part.key == known.key), None)
     if exact is not None:
         return (exact,)

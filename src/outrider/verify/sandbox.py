@@ -1,9 +1,9 @@
 """A sandbox for untrusted programs, which uses only features of the operating system.
 
 Each sandbox has a separate process namespace and no network. From the disk, only Python and the C libraries are
-visible, read-only. ``/tmp`` is empty and in memory, and all resources are limited. `bwrap` creates the sandbox if it is
-installed, otherwise system calls do (:mod:`outrider.verify.inside.namespaces`). ``docs/sandbox.md`` lists attacks
-against which the sandbox does not protect.
+visible, read-only. ``/tmp`` is empty and in memory, and all resources are limited. If `bwrap` is installed, it creates
+the sandbox; otherwise Outrider does so by system calls (:mod:`outrider.verify.inside.namespaces`). ``docs/sandbox.md``
+lists attacks against which the sandbox does not protect.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ class Limits:
     """Resource limits of one untrusted program.
 
     Attributes:
-        seconds: wall-clock limit of the whole sandbox. It should be large, since the clock also runs while the machine
-            is busy.
-        cpu_seconds: CPU time limit per process. It can be small, since it does not depend on the other load of the
-            machine.
+        seconds: wall-clock limit of the whole sandbox. Set a large limit, since the clock also runs while the machine
+            is busy with other work.
+        cpu_seconds: CPU time limit per process. A small limit is safe, since CPU time does not depend on the machine's
+            other load.
         memory_gb: maximum address space per process, in GiB.
         processes: maximum number of processes and threads at any time.
         output_mb: maximum size in MiB of each file that the program writes, including standard output.
@@ -106,7 +106,7 @@ class ProgramResult:
         stderr: the last part of standard error.
         cpu_seconds: CPU time of the program and of the children that it waited for.
         used_up: whether the program was ended because it reached its limit of CPU time.
-        full: whether the output reached its limit.
+        full: whether the output reached its size limit.
     """
 
     status: int
@@ -122,21 +122,21 @@ class SandboxError(RuntimeError):
 
 
 class ProgramFaultError(RuntimeError):
-    """The program failed, because it ended the process that verifies it or reached its time limit."""
+    """The program failed, since it reached its time limit or ended the process that verifies the program."""
 
 
 class Sandbox:
     """One sandbox, used in a ``with`` block. At the end of the block, its processes are killed and its files deleted.
 
     Args:
-        job: the job of the guest, see :mod:`outrider.verify.inside.guest`; the limits are added to it.
+        job: the job of the guest, see :mod:`outrider.verify.inside.guest`; this class adds the limits to the job.
         limits: the limits of the program.
         way: the method that creates the sandbox, see :func:`find_way`.
 
     Raises:
         SandboxError: in every method, if the sandbox cannot be created or dies.
-        TimeoutError: in ``receive``, if time runs out because the machine is busy.
-        ProgramFaultError: in ``receive``, if time runs out or the sandbox dies because of the program.
+        TimeoutError: in ``receive``, if the time limit is reached because the machine is busy.
+        ProgramFaultError: in ``receive``, if the time limit is reached, or the sandbox dies, because of the program.
     """
 
     def __init__(self, job: dict[str, Any], limits: Limits, way: Way) -> None:

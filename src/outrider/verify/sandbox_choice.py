@@ -1,4 +1,4 @@
-"""Chooses the method by which this machine creates sandboxes: the first method that keeps every probed promise."""
+"""Chooses the method by which this machine creates sandboxes: the first method that passes every probe."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def run(
     The program runs as ``__main__``, with only the standard library and with a fixed hash seed.
 
     Raises:
-        TimeoutError: time ran out because the machine was busy; the program and its processes are ended.
-        ProgramFaultError: time ran out because of the program.
+        TimeoutError: the time limit was reached because the machine was busy; the program and its processes are ended.
+        ProgramFaultError: the program itself reached the time limit.
         SandboxError: the sandbox failed.
         UserError: no sandbox works on this machine, and ``isolation`` is ``required``.
 
@@ -69,7 +69,7 @@ def find_way(isolation: Isolation = "required") -> Way:
 
 @functools.cache
 def why_not(way: Way) -> str:
-    """Return why a method does not work on this machine, or which promise it breaks; empty if the method works."""
+    """Return why a method does not work on this machine, or which guarantee it breaks; empty if the method works."""
     if sys.platform != "linux":
         return "needs Linux"
     if way == "bwrap" and not shutil.which("bwrap"):
@@ -88,7 +88,8 @@ def why_not(way: Way) -> str:
 
 @contextmanager
 def outside(limits: Limits, only: Sequence[str] = tuple(probes.PROBES)) -> Iterator[dict[str, Any]]:
-    """Context manager that yields facts for the probes: things outside that they try to find, and the limits."""
+    """Context manager that yields facts for the probes: the limits, and things outside the sandbox that probes try to
+    find."""
     name = f"\0outrider-{secrets.token_hex(8)}"  # an abstract address, which is visible in the whole network namespace
     with tempfile.NamedTemporaryFile() as file, socket.socket(socket.AF_UNIX) as listener:
         listener.bind(name)

@@ -1,4 +1,4 @@
-r"""Verifiers of short final answers, by equal text or by equal number.
+r"""Verifiers of short final answers, which must equal the gold answer as text or as a number.
 
 The gold answer may be a worked solution: if it contains ``\boxed{…}`` or ``####``, it is read like a response.
 """
@@ -17,7 +17,7 @@ _EQUATION = late_pattern(r"[-+*/^0-9].*=")  # x + y = 3 is an equation, not the 
 
 
 def gold_of(fields: Mapping[str, Any], name: str, boxed: Callable[[str], str | None] = extract) -> str:
-    """Return the gold answer of a row. Of a worked solution, return the answer in a box or after ``####``.
+    """Return the gold answer of a row. If it is a worked solution, return only the answer in a box or after ``####``.
 
     Raises:
         ValueError: the field contains no answer, or the box is not closed.

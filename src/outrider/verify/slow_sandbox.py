@@ -29,17 +29,18 @@ class _Thread(NamedTuple):
 class Watch:
     """Watches the processes of a sandbox, at times that the program cannot predict.
 
-    A late program either had to wait for a core, memory or a disk, which is not its fault, or was slow, slept, or
-    waited for itself, which is its fault. The rules that distinguish the two cases use nothing that a program can fake:
+    If a program is late because it had to wait for a core, memory or a disk, this is not its fault. If it was slow,
+    slept or waited for itself, this is its fault. The rules that distinguish the two cases use nothing that a program
+    can fake:
 
-    - CPU time of the program's processes is the program's own time.
-    - Time is also the program's own if no older thread of the program is runnable. A thread that waits in ``vfork``
-      looks like one that waits for a disk, so its child counts instead. A thread that lowered its priority does not
-      count, and neither does a thread that was created after the last look.
-    - Time is also the program's own if it has more runnable threads than there are processors, since these wait for
-      each other.
-    - Lateness is the program's fault if its own time is at least four fifths of the total. Lateness is also its fault
-      if all its processes together have used more CPU time for this input than one program and its tests may use.
+    - CPU time of the program's processes counts as the program's own time.
+    - Time during which no older thread of the program is runnable is also the program's own time. A thread that waits
+      in ``vfork`` looks like one that waits for a disk, so its child counts instead. A thread that lowered its priority
+      does not count, and neither does a thread that was created after the last look.
+    - Time during which the program has more runnable threads than there are processors is also its own time, since
+      these threads wait for each other.
+    - Lateness is the program's fault if its own time is at least four fifths of the elapsed time. Lateness is also its
+      fault if all its processes together have used more CPU time for this input than one program and its tests may use.
 
     Without ``/proc`` (hidden, or not on Linux), lateness is never the program's fault.
 
@@ -57,7 +58,7 @@ class Watch:
         self._cpu_before, self._new = 0.0, True
 
     def asked(self) -> None:
-        """Note a new request: earlier CPU time does not count for it, and young threads count until the next look."""
+        """Note a new request, for which earlier CPU time does not count. Young threads count until the next look."""
         self._cpu_before, self._new = self._cpu(), True
 
     def next_look(self, about: float) -> float:
@@ -67,8 +68,8 @@ class Watch:
     def look(self, most: float) -> None:
         """Record whether a thread of the sandbox waits for the machine.
 
-        A look covers the time since the last look, but at most ``most`` seconds, since this process may have waited as
-        well.
+        A look covers the time since the last look, but at most ``most`` seconds, since this process too may have had to
+        wait.
         """
         now = time.monotonic()
         threads = list(_threads(self._pid))
@@ -79,7 +80,7 @@ class Watch:
 
     @property
     def own(self) -> str:
-        """Return how the program used its time if its lateness is its own fault; otherwise an empty text."""
+        """Return how the program used its time if its lateness is the program's own fault; otherwise an empty text."""
         cpu = self._cpu()
         passed = time.monotonic() - self._begun
         if cpu + self._own < OWN_SHARE * passed and cpu - self._cpu_before <= self._most:
@@ -142,5 +143,5 @@ def _uptime() -> float:
 
 
 def _fields(folder: Path) -> list[str]:
-    """Return the fields of ``stat`` from the state on. The command name before it may contain spaces and brackets."""
+    """Return the fields of ``stat`` after the command name, which may contain spaces and brackets."""
     return (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()

@@ -1,4 +1,4 @@
-r"""Replaces symbols of several characters by one letter, since the parser would reject them or read them as products.
+r"""Replaces symbols of several characters by one letter, since the parser would reject such symbols or read products.
 
 m_{\max}, M_\odot and x^* are names. \nabla\cdot and \nabla\times are two different operators, not products. The cross
 product of two vectors is not their dot product, and depends on their order.

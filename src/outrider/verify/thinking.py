@@ -1,15 +1,15 @@
-r"""Separates reasoning from the answer of a response. Text between reasoning marks is no answer and calls no tool.
+r"""Separates reasoning from the answer of a response. Text between reasoning marks is neither part of the answer nor a
+tool call.
 
 The answer is the text after the last closed reasoning block. If a block is never closed, the response has no answer,
 like a truncated response. The code is pure Python, takes linear time, and never raises.
 
 - A closing mark without an opening mark ends a block that the prompt opened, or whose opening mark is missing.
-- Inside a block, only the closing mark of this block counts, so a nested block does not end later than its outer block.
-  In any case, the answer follows the last closing mark.
+- Inside a block, only the closing mark of this block counts, so the outer block also ends a block nested in it. In any
+  case, the answer follows the last closing mark.
 - Marks in a closed fenced block, in ``<tool_call>…</tool_call>`` or directly within quotes or backticks are ignored: a
-  program may print ``"<think>"``. There are two exceptions, so that reasoning cannot hide in these places: marks count
-  in a fence that begins with an opening mark, and a closing mark without an opening mark counts if it is alone on its
-  line.
+  program may print ``"<think>"``. There are two exceptions, so that reasoning cannot hide in these places. Marks count
+  in a fence that begins with an opening mark. A closing mark without an opening mark counts if it is alone on its line.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def answer_of(text: str, problem: Problem, marks: Mapping[str, str] | None = Non
 class TurnThinking:
     """Splits the turns of a multi-turn rollout. A reasoning block that a turn leaves open continues in the next turn.
 
-    A chat template begins a new message for every turn, so with a template a block ends with its turn.
+    With a chat template, a block ends with its turn, since the template begins a new message for every turn.
 
     Attributes:
         problem: the problem, including the end of the text that the next turn continues.
@@ -122,7 +122,8 @@ class TurnThinking:
 
 @lru_cache(16)
 def _pattern(marks: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str] | None, dict[str, tuple[str, str]]]:
-    """Return a pattern of all marks and, for each mark in lower case, its kind (open or close) and closing mark."""
+    """Return a pattern of all marks, and a table from lower-case marks to their kind (open or close) and closing
+    mark."""
     names = {_key(closing): ("close", closing.lower()) for _, closing in marks}
     names |= {_key(opening): ("open", closing.lower()) for opening, closing in marks}
     if not names:
@@ -185,7 +186,7 @@ def _ends_a_quotation(text: str, mark: re.Match[str]) -> bool:
 
 
 def _last_closed(text: str, marks: list[_Mark], inside: str | None) -> tuple[int, int, str | None]:
-    """Return the start of the text after the last closed block, that of its closing mark, and a missing closing
+    """Return the start of the text after the last closed block, the start of its closing mark, and a missing closing
     mark."""
     begin = closed = at = 0
     ends = _ends_of_fences(text, marks)
@@ -209,8 +210,8 @@ def _last_closed(text: str, marks: list[_Mark], inside: str | None) -> tuple[int
 
 
 def _ends_of_fences(text: str, marks: list[_Mark]) -> list[int]:
-    """Return for each mark the index of the mark that closes it as a fence; -1 without one, or if a block begins in
-    it."""
+    """Return for each mark the index of the mark that closes this fence; -1 if none does, or if a block begins the
+    fence."""
     ends = [-1] * len(marks)
     closing: dict[str, int] = {}  # index of the next mark that can close a fence, by the fence's signs
     for at in range(len(marks) - 1, -1, -1):

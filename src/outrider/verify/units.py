@@ -1,8 +1,8 @@
 r"""Splits a quantity from the words after it, unless these words change the value of the quantity.
 
-Text in ``\text{…}`` and a few words in plain letters are units, and so is any other noun (7 apples are 7). Words that
-change the value are not units: 4 factorial, 3 in base 5, 4:30 p.m., 30° N, 5 million, 5 or more. The code is pure
-Python and takes linear time.
+Text in ``\text{…}``, a few words in plain letters, and any other noun (7 apples are 7) are units. Words that change the
+value are not units: 4 factorial, 3 in base 5, 4:30 p.m., 30° N, 5 million, 5 or more. The code is pure Python and takes
+linear time.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _PER = late_pattern(r"\s*(?:/|\bper\b)\s*")
 
 
 def split(text: str) -> tuple[str, str]:
-    r"""Split a quantity from its unit, which is empty if the quantity has no unit.
+    r"""Split a text into a quantity and its unit, which is empty if the quantity has no unit.
 
     >>> split(r"440\text{ square centimeters}"), split("7 apples"), split(r"45^\circ")
     (('440', 'square centimeters'), ('7', 'apples'), ('45', 'degree'))

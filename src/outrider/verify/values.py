@@ -1,4 +1,4 @@
-r"""Evaluates an expression at a point, exactly if the value is rational, otherwise to a given precision.
+r"""Evaluates an expression at a point: exactly if the value is rational, otherwise to a given precision.
 
 Only worker processes evaluate expressions. An expression without a value at a point (1/x at 0, \sqrt{x} at -1, n! at
 1/2) is undefined there, never zero and never complex. Only an expression with the imaginary unit is evaluated over the
@@ -42,7 +42,7 @@ class UndefinedError(Exception):
 
 
 class NotRealError(UndefinedError):
-    """The expression has no real value at this point, but may have a complex one."""
+    """The expression has no real value at this point, but may have a complex value."""
 
 
 class UnknownError(Exception):
@@ -65,7 +65,7 @@ class Values:
         self.digits = digits
         self.over_complex = over_complex
         self.span = 0.0
-        """The largest absolute log10 of any intermediate number: at most this number of digits may cancel."""
+        """The largest absolute log10 of any intermediate number; this is the most digits that cancellation can lose."""
         self._steps = self._bits = 0
         self._largest = LARGEST_AT_A_POINT if point else LARGEST
         self._most_bits = MOST_BITS_AT_A_POINT if point else MOST_BITS

@@ -1,4 +1,4 @@
-"""The interface of verifiers, which verify responses with the help of fields of a table row."""
+"""The interface of verifiers, which verify responses against fields of a table row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Verifier(Options):
     old_methods: ClassVar[Mapping[str, str]] = {"judge": "verify"}
 
     pooled: ClassVar[bool] = False
-    """Whether to verify in killable processes, since verification may hang, use much memory or run third-party code."""
+    """Whether to verify in killable processes, since verifying may hang, use much memory or run third-party code."""
 
     thinking: dict[Annotated[str, Field(min_length=1)], Annotated[str, Field(min_length=1)]] | None = Field(
         None,
@@ -61,7 +61,7 @@ class Verifier(Options):
         raise NotImplementedError
 
     def right_otherwise(self, problem: Problem) -> str | None:
-        """Return a correct response in another notation; None if there is none.
+        """Return a correct response in another notation; None if there is no other notation.
 
         The check of a data set uses this response to find gold answers that are compared only as text.
         """
@@ -72,7 +72,8 @@ class Verifier(Options):
 
 
 class PooledVerifier(Verifier):
-    """A verifier that needs limits of time and memory, and so runs in a :class:`outrider.verify.pool.VerifierPool`."""
+    """A verifier that runs in a :class:`outrider.verify.pool.VerifierPool`, because it needs limits of time and
+    memory."""
 
     pooled: ClassVar[bool] = True
 

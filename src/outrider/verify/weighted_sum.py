@@ -20,9 +20,9 @@ class WeightedSum(PooledVerifier):
     r"""Accepts a response if the weighted sum of several scores, :math:`\sum_i w_i s_i`, is at least ``success_at``.
 
     Each verifier receives the whole response and removes the reasoning by itself. If a verifier finds the response
-    unparseable, its score is 0. A reward function that returns None does not apply to the problem and is excluded from
-    the sum, as in TRL. If no function applies, the outcome is *error*. If the outcome of one verifier is *error* or
-    *timeout*, the outcome of the sum is the same. The first verifier that applies provides the answer for majority
+    unparseable, this verifier's score is 0. A reward function that returns None does not apply to the problem and is
+    excluded from the sum, as in TRL. If no function applies, the outcome is *error*. If the outcome of one verifier is
+    *error* or *timeout*, the sum has the same outcome. The first verifier that applies provides the answer for majority
     votes. The limits of time and memory hold for all verifiers together.
 
     Raises:

@@ -30,9 +30,9 @@ Verify = Callable[[Problem, str, bool], Verdict]
 def run_template(control: Connection, memory_gb: float) -> None:
     """Import the verifier, then fork and reap workers on request.
 
-    The first message contains a function that serves a channel, such as :func:`run_worker`, and the verifier. Every
-    later message is a request. The reply to ``"fork"`` with a channel is a pid or a negative error number. The reply to
-    the pid of a worker to reap is the exit status of the worker.
+    The first message contains the verifier and a function that serves a channel, such as :func:`run_worker`. Every
+    later message is a request. A request to fork contains ``"fork"`` and a channel; the reply is a pid or a negative
+    error number. A request to reap contains a worker's pid; the reply is the worker's exit status.
     """
     try:
         serve, served = pickle.loads(control.recv_bytes())

@@ -1,1 +1,2 @@
-"""The code inside the sandbox. It starts for every verdict, so it imports only fast modules of the standard library."""
+"""The code inside the sandbox. A new process runs it for every verdict, so it imports only fast modules of the standard
+library."""

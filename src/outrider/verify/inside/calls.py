@@ -1,9 +1,9 @@
 """Lets tests call the tested program, which runs in another process. This module has the code for both processes.
 
 Results are returned as data: numbers, texts, and collections of numbers and texts. An object of a class that the
-program defines stays in the program's process, and the tests receive a handle. A handle can be called and iterated, its
-attributes can be read and set, and it equals only itself. So no ``__eq__``, ``__bool__`` or ``__class__`` of the
-program affects a test.
+program defines stays in the program's process, and the tests receive a handle to the object. A handle can be called and
+iterated, its attributes can be read and set, and it equals only itself. So no ``__eq__``, ``__bool__`` or ``__class__``
+of the program affects a test.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def parts(prefix: str, source: str, file: str) -> list[Any]:
 def functions_of(module: Any) -> tuple[list[str], list[str], str, str]:
     """Return the public methods of class ``Solution``, the program's functions, the main method and the main function.
 
-    The main method is the last method that no other method uses; the main function is defined in the same way.
+    The main method is the last method that no other method uses, and the main function the last that no other uses.
     """
     solution = getattr(module, "Solution", None)
     methods = {n: m for n, m in vars(solution).items() if _is_public(n, m)} if isinstance(solution, type) else {}

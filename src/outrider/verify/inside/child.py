@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def fork(limits: Mapping[str, int], keep: Sequence[int]) -> int:
-    """Fork a limited child, which keeps only the descriptors ``keep`` as 0, 1, …; return its pid, or 0 in the child."""
+    """Fork a limited child, in which only the descriptors ``keep`` are open, as 0, 1, …; return its pid, in the child
+    0."""
     parent, pid = os.getpid(), os.fork()
     if pid == 0:
         control(DIE_WITH_PARENT, signal.SIGKILL)

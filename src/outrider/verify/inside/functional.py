@@ -81,9 +81,10 @@ def _function(tested: TestedProgram, method: bool, name: str) -> Any:
 
 
 def _takes_one(function: Any, method: bool) -> bool:
-    """Return whether a function can take one argument; if so, a list is this argument, not the list of all arguments.
+    """Return whether a function can take one argument; if so, a list is passed as this argument, not as all arguments.
 
-    The check is done only if a test allows both interpretations, and reveals no expected value to the program.
+    This function is called only if a test allows both readings of the list. It reveals no expected value to the
+    program.
     """
     try:
         code, defaults = function.__code__, function.__defaults__ or ()

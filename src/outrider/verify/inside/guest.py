@@ -16,7 +16,8 @@ from outrider.verify.inside.plain import Frames, Ignoring, loads
 
 
 def main() -> None:
-    """Run one job. ``argv`` has kind of sandbox, parent's pid, bytes of scratch space, visible and hidden paths."""
+    """Run one job. ``argv`` lists the kind of sandbox, the parent's pid, bytes of ``/tmp``, visible and hidden
+    paths."""
     way, parent, scratch, shown, hidden = sys.argv[1:]
     control(DIE_WITH_PARENT, signal.SIGKILL)
     if way != "bwrap" and os.getppid() != int(parent):

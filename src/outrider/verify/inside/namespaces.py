@@ -32,12 +32,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def enter(shown: Sequence[str], hidden: Sequence[str], scratch: int) -> None:
-    """Create new namespaces, and return in their first process. The calling process waits for the first process and
-    never returns.
+    """Create new namespaces, and return in the first process inside. The calling process waits outside, and never
+    returns.
 
-    The namespaces have no network, no other processes, an empty ``/tmp`` of ``scratch`` bytes, and ``shown`` as
-    read-only paths. If the waiting process receives SIGTERM or dies, all processes inside end. The waiting process ends
-    when the first process has ended.
+    Inside the namespaces there are no network, no other processes, an empty ``/tmp`` of ``scratch`` bytes, and the
+    read-only paths ``shown``. If the waiting process receives SIGTERM or dies, all processes inside end. The waiting
+    process ends when the first process has ended.
 
     Args:
         shown: absolute paths of files and folders, visible at the same paths; parents come before their contents.
@@ -97,7 +97,8 @@ def _call(name: str, *arguments: Any) -> None:
 
 
 def _unshare() -> None:
-    """Create namespaces of every kind. A helper process outside the namespaces writes the user mapping."""
+    """Create user, mount, process, network, IPC and host name namespaces. A helper process outside the namespaces
+    writes the user mapping."""
     me, root = os.getpid(), os.getuid() == 0
     read, write = os.pipe()
     helper = os.fork()

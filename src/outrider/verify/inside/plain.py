@@ -57,8 +57,8 @@ def loads(data: bytes, other: Callable[[int], Any] | None = None) -> Any:
 
     Args:
         data: bytes from :func:`dumps`, or from a hostile process.
-        other: function that returns an object for a number that was sent instead of it; None: such numbers raise an
-            error.
+        other: function that returns an object for a number that was sent instead of the object; None: such numbers
+            raise an error.
 
     Raises:
         ValueError, TypeError, RecursionError, OverflowError, MemoryError: the bytes do not encode a value.
@@ -131,7 +131,7 @@ def _load_scalar(tag: bytes, payload: bytes, other: Callable[[int], Any] | None)
 
 
 class Frames:
-    """Sends and receives messages over two file descriptors. Eight bytes with its length come before each message.
+    """Sends and receives messages over two file descriptors. Eight bytes before each message contain its length.
 
     Raises:
         EOFError: the other process has closed its end.
@@ -172,7 +172,7 @@ class Frames:
         return b"".join(parts)
 
     def _wait(self) -> None:
-        """Called before each read. A subclass with a deadline waits here for data."""
+        """Do nothing; called before each read. A subclass with a deadline overrides this method to wait for data."""
 
 
 class Ignoring:

@@ -1,4 +1,5 @@
-"""Runs a program that reads standard input and writes standard output, once per input, in the same sandbox."""
+"""Runs a program once per input, all in the same sandbox. The program reads standard input and writes standard
+output."""
 
 from __future__ import annotations
 
@@ -71,7 +72,7 @@ def module_of(source: str, name: str) -> Any:
 
 
 def compiled(source: str, file: str, features: int = 0) -> Any:
-    """Compile source code without the ``__future__`` features that this file imports."""
+    """Compile source code, and do not pass on the ``__future__`` features that this file imports."""
     return compile(source, file, "exec", features, dont_inherit=True)
 
 

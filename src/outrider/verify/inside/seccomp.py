@@ -1,4 +1,4 @@
-"""Installs a system call filter for all processes in the sandbox, against attacks that namespaces do not prevent.
+"""Installs a filter of system calls for all processes in the sandbox, against attacks that namespaces do not prevent.
 
 Namespaces do not prevent the use of address families outside the network namespace (``AF_VSOCK`` reaches the host of a
 virtual machine), calls by which a process affects another process of the same user, and, in containers, new namespaces.

@@ -1,4 +1,4 @@
-"""Runs tests of functions: the tests run in this process and call the program, which runs in a child, over a pipe.
+"""Runs tests of functions in this process. Over a pipe, the tests call the program, which runs in a child process.
 
 The child is forked before the tests arrive and receives one call at a time, so it never sees the tests or their
 expected values. This process decides whether a test has passed.
@@ -111,7 +111,7 @@ def _error_text(error: BaseException) -> str:
 
 
 def _line(test: int) -> int:
-    """Return the innermost line of the test in the current exception's traceback; 0 if it has no line of the test."""
+    """Return the number of the innermost test line in the current exception's traceback; 0 if it has no test line."""
     trace, line = sys.exc_info()[2], 0
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == f"test {test}":
