@@ -57,11 +57,15 @@ class Plugin(NamedTuple):
 class Provenance(Options):
     """The origin of a third-party component, as a run records it."""
 
-    where: str = Field(description="import path of the component")
+    where: str = Field(description="import path of the component's class")
     distribution: str = Field(
-        "", description="name and version of the installed package; empty for a component in a file"
+        "",
+        description=(
+            "name and version of the installed package that contains the component; empty: the component comes from a "
+            "file"
+        ),
     )
-    source: str = Field("", description="hash of the component's source code; empty if there is no source file")
+    source: str = Field("", description="hash of the component's source code; empty: there is no source file")
 
 
 @runtime_checkable

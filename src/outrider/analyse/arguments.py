@@ -21,16 +21,24 @@ class RolloutSelection(Options):
         "train",
         min_length=1,
         description=(
-            "rollouts to analyse: training (train), sampled evaluation (evaluate) or greedy evaluation (greedy)"
+            "kind of rollouts to analyse: from training (train), from sampled evaluation (evaluate), or from greedy "
+            "evaluation (greedy)"
         ),
     )
     steps: str = Field(
-        "last", description="training steps to analyse: last, all, or numbers and ranges such as 1,50,90-105"
+        "last",
+        description=(
+            "training steps whose rollouts are analysed: the last step (last), every step (all), or step numbers and "
+            "ranges such as 1,50,90-105"
+        ),
     )
     limit: int | None = Field(
         None,
         ge=1,
-        description="maximum rollouts to analyse per training step, spread evenly over the step; null: no limit",
+        description=(
+            "maximum number of rollouts to analyse per training step, evenly spaced among the step's rollouts; null: "
+            "all rollouts"
+        ),
     )
 
     @field_validator("steps")
@@ -49,15 +57,23 @@ class TokensAnalysis(RolloutSelection):
         "trained",
         min_length=1,
         description=(
-            "model to run: trained (final), start (initial), step-<n> (checkpoint), or any model with the "
-            "same vocabulary"
+            "model that computes the token values: the run's final model (trained), its initial model (start), its "
+            "checkpoint of step n (step-<n>), or any model with the same vocabulary"
         ),
     )
-    temperature: float = Field(1.0, gt=0, description="softmax temperature of the analysed distributions")
-    masses: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
-        [0.95], description="top-p probability masses; the nucleus size in tokens is recorded for each mass"
+    temperature: float = Field(
+        1.0, gt=0, description="softmax temperature at which the model's token distributions are computed"
     )
-    micro_tokens: int = Field(4096, ge=1, description="maximum tokens per forward pass")
+    masses: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
+        [0.95],
+        description=(
+            "top-p probability masses; for each mass, the analysis records how many of the most probable tokens "
+            "together reach this mass"
+        ),
+    )
+    micro_tokens: int = Field(
+        4096, ge=1, description="maximum number of tokens per forward pass; larger values need more memory"
+    )
 
 
 class Shift(RolloutSelection):
@@ -67,13 +83,17 @@ class Shift(RolloutSelection):
         "start",
         min_length=1,
         description=(
-            "first model of the comparison: start (initial), trained (final), step-<n> (checkpoint), or any "
-            "model with the same vocabulary"
+            "first of the two compared models: the run's initial model (start), its final model (trained), its "
+            "checkpoint of step n (step-<n>), or any model with the same vocabulary"
         ),
     )
     after: str = Field("trained", min_length=1)
-    temperature: float = Field(1.0, gt=0, description="softmax temperature of the analysed distributions")
-    micro_tokens: int = Field(4096, ge=1, description="maximum tokens per forward pass")
+    temperature: float = Field(
+        1.0, gt=0, description="softmax temperature at which both models' token distributions are computed"
+    )
+    micro_tokens: int = Field(
+        4096, ge=1, description="maximum number of tokens per forward pass; larger values need more memory"
+    )
 
 
 class Intervene(RolloutSelection):
@@ -83,29 +103,41 @@ class Intervene(RolloutSelection):
         "trained",
         min_length=1,
         description=(
-            "model to run: trained (final), start (initial), step-<n> (checkpoint), or any model with the "
-            "same vocabulary"
+            "model that analyses and continues the responses: the run's final model (trained), its initial model "
+            "(start), its checkpoint of step n (step-<n>), or any model with the same vocabulary"
         ),
     )
     positions: int = Field(
         5,
         ge=1,
-        description="number of token positions to test per response, one in each equally long section of the response",
+        description=(
+            "number of token positions to test per response; the response is split into this many equal sections, and "
+            "one position is tested in each"
+        ),
     )
     choose: Literal["entropy", "random"] = Field(
         "entropy",
         description=(
-            "token to test in each section of a response: the one with the highest entropy (entropy), or a "
-            "random one (random)"
+            "rule that picks the token to test in each section of a response: the highest-entropy token (entropy), or "
+            "a random token (random)"
         ),
     )
     k: int = Field(
         8,
         ge=1,
-        description="number of continuations to sample after the original token, and again after its replacement",
+        description=(
+            "number of continuations to sample after the original token, and the same number after the token that "
+            "replaces it"
+        ),
     )
-    seed: int = Field(0, ge=0, description="random seed for the continuations and for random positions")
-    micro_tokens: int = Field(4096, ge=1, description="maximum tokens per forward pass")
+    seed: int = Field(
+        0,
+        ge=0,
+        description="random seed for sampling continuations and, with choose: random, for picking the tested tokens",
+    )
+    micro_tokens: int = Field(
+        4096, ge=1, description="maximum number of tokens per forward pass; larger values need more memory"
+    )
     task: AnyTask
     sample: SampleOptions = Field(default_factory=SampleOptions)
     evaluate: EvaluateOptions = Field(default_factory=EvaluateOptions)

@@ -36,18 +36,35 @@ class Tune(Options):
     """Hyperparameters that are tuned for every recipe with the same budget, on separate seeds and held-out problems."""
 
     values: dict[str, list[Any]] = Field(
-        min_length=1, description="candidate values of each hyperparameter, by dotted key; every combination is run"
+        min_length=1,
+        description=(
+            "candidate values of each hyperparameter, by dotted recipe key such as learn.lr; every combination of "
+            "values is tested"
+        ),
     )
-    tokens: int = Field(ge=1, description="budget of each tuning run, in generated tokens")
+    tokens: int = Field(ge=1, description="length of each tuning run, in generated tokens")
     seeds: int = Field(
-        1, ge=1, description="number of tuning runs, each with its own seed, per recipe and combination of values"
+        1,
+        ge=1,
+        description=(
+            "number of tuning runs, each with a different seed, for every recipe and every combination of "
+            "hyperparameter values"
+        ),
     )
     problems: int = Field(
-        200, ge=1, description="number of held-out problems for tuning, disjoint from the comparison's problems"
+        200,
+        ge=1,
+        description=(
+            "number of held-out problems on which tuning runs are evaluated; the comparison of recipes uses other "
+            "problems"
+        ),
     )
     by: Literal["pass@1", "pass@n", "mean"] = Field(
         "pass@1",
-        description="metric that selects the best values: pass@1, pass@n (n samples per problem), or the mean of both",
+        description=(
+            "evaluation metric by which the best hyperparameter values are selected: pass@1, pass@n (n samples per "
+            "problem), or the mean of both (mean)"
+        ),
     )
 
     @model_validator(mode="before")
@@ -79,7 +96,8 @@ class FinalTest(Options):
         None,
         ge=1,
         description=(
-            "number of held-out problems to skip before the final test set; null: all that this bench evaluates on"
+            "number of held-out problems to skip before the final test set; null: skip all held-out problems that "
+            "tuning and comparison use"
         ),
     )
 
@@ -92,26 +110,56 @@ class Bench(Options):
     recipes: list[str] = Field(
         min_length=1, description="names of the recipes to compare, in the order of the results table"
     )
-    base: str = Field(description="name of the baseline recipe, with which all other recipes are compared")
-    seeds: int = Field(5, ge=1, le=FIRST_TUNING_SEED, description="number of seeds; each recipe is run once per seed")
+    base: str = Field(
+        description=(
+            "name of the baseline recipe; every other recipe's results are compared with the baseline's results"
+        )
+    )
+    seeds: int = Field(
+        5, ge=1, le=FIRST_TUNING_SEED, description="number of random seeds; each recipe is trained once with each seed"
+    )
     first_seed: int = Field(
-        0, ge=0, lt=FIRST_TUNING_SEED, description="first seed of the runs; the next seeds are consecutive integers"
+        0,
+        ge=0,
+        lt=FIRST_TUNING_SEED,
+        description="smallest random seed; the runs of a recipe use consecutive seeds from this one on",
     )
     tokens: int | None = Field(
-        None, ge=1, description="budget of each run in generated tokens; null: budget in another unit"
+        None,
+        ge=1,
+        description="length of each run in generated tokens; null: the length is set in training steps or seconds",
     )
     steps: int | None = Field(
-        None, ge=1, description="budget of each run in training steps; null: budget in another unit"
+        None,
+        ge=1,
+        description="length of each run in training steps; null: the length is set in generated tokens or seconds",
     )
     seconds: float | None = Field(
-        None, gt=0, description="budget of each run in seconds of training; null: budget in another unit"
+        None,
+        gt=0,
+        description=(
+            "length of each run in seconds of training time; null: the length is set in generated tokens or training "
+            "steps"
+        ),
     )
     points: int = Field(
-        4, ge=1, description="number of evaluations per run, evenly spaced over the budget; the last is at the end"
+        4,
+        ge=1,
+        description=(
+            "number of evaluations per run, evenly spaced over the run's budget; the last evaluation is at the end of "
+            "the run"
+        ),
     )
-    tune: Tune | None = Field(None, description="hyperparameter search before the comparison; null: no search")
+    tune: Tune | None = Field(
+        None,
+        description="settings of a hyperparameter search for every recipe, run before the comparison; null: no search",
+    )
     final_test: FinalTest | None = Field(
-        None, description="final test set, on which each run's final policy is measured once; null: no final test"
+        None,
+        description=(
+            "held-out problems on which each run's final policy is evaluated once, after the comparison; null: no "
+            "final test"
+        ),
     )
 
     @model_validator(mode="after")

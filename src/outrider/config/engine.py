@@ -20,10 +20,10 @@ class EngineOptions(Options):
     """
 
     sampler: Annotated[SamplerEngine, ComponentOf(SAMPLER_ENGINES, "sampler", bare=True)] = Field(
-        default_factory=LocalSampling, description="engine that samples rollouts"
+        default_factory=LocalSampling, description="engine that generates rollouts during training and evaluation"
     )
     learner: Annotated[LearnerEngine, ComponentOf(LEARNER_ENGINES, "learner", bare=True)] = Field(
-        default_factory=LocalLearning, description="engine that trains the policy"
+        default_factory=LocalLearning, description="engine that computes gradients and updates the policy's weights"
     )
 
     @model_validator(mode="before")

@@ -17,8 +17,8 @@ class Evaluate(Options):
     model: str = Field(
         min_length=1,
         description=(
-            "model to evaluate: base:<name> (shipped), a folder, a GGUF file, package:<name> (GGUF in a "
-            "Python package), or a Hugging Face Hub name"
+            "model to evaluate: base:<name> (shipped with Outrider), a folder, a GGUF file, package:<name> (GGUF file "
+            "in a Python package), or a Hugging Face Hub name"
         ),
     )
     policy: PolicyOptions = Field(default_factory=PolicyOptions)

@@ -69,32 +69,43 @@ class Recipe(Options):
     """Fields that describe a run and do not affect it."""
 
     name: str = Field(
-        "recipe", min_length=1, description="name of the recipe and of its run folder; default: the recipe file's name"
+        "recipe",
+        min_length=1,
+        description="name of the recipe, also used in the run folder's name; default: the name of the recipe's file",
     )
     from_setting: str | None = Field(
         None,
         validation_alias=AliasChoices("from_setting", "from_profile"),  # the field's name in 0.1
-        description="name of the setting (shared model, task and budget) that the recipe uses; set by the loader",
+        description=(
+            "name of the setting (shared model, task and budget) on which the recipe is based; set when the recipe is "
+            "loaded"
+        ),
     )
-    paper: str = Field("", description="reference to the paper that introduced the method")
-    summary: str = Field("", description="one-line summary that `outrider recipes` prints")
+    paper: str = Field("", description="reference to the paper that introduced the recipe's method")
+    summary: str = Field("", description="one-line summary of the recipe, printed by `outrider recipes`")
     model: str = Field(
         min_length=1,
         description=(
-            "initial model: base:<name> (shipped), a folder, a GGUF file, package:<name> (GGUF in a Python "
-            "package), or a Hugging Face Hub name"
+            "initial model: base:<name> (shipped with Outrider), a folder, a GGUF file, package:<name> (GGUF file in a "
+            "Python package), or a Hugging Face Hub name"
         ),
     )
     policy: TrainedPolicyOptions = Field(default_factory=TrainedPolicyOptions)
-    seed: int = Field(0, ge=0, description="random seed of the run; the task's own seed sets the order of problems")
+    seed: int = Field(
+        0, ge=0, description="random seed of the run, except for the order of problems, which the task's own seed sets"
+    )
     task: AnyTask = Field(description="task that provides the problems and verifies the responses")
     explore: list[AnyStage] = Field(
-        min_length=1, description="ordered list of stages, which decide which rollouts to sample in a training step"
+        min_length=1,
+        description=(
+            "ordered list of exploration stages, which decide how many rollouts each problem gets and from which "
+            "prompts or prefixes"
+        ),
     )
     credit: dict[str, CreditChain] = Field(
         description=(
-            "advantage estimation: an ordered list of components for each loss stream (a separately weighted "
-            "part of the loss)"
+            "advantage estimation: for each loss stream (a separately weighted part of the loss), an ordered list of "
+            "components that compute advantages from rewards"
         )
     )
     reward: RewardOptions = Field(default_factory=RewardOptions)
@@ -106,7 +117,10 @@ class Recipe(Options):
     evaluate: EvaluateOptions = Field(default_factory=EvaluateOptions)
     components: dict[str, Provenance] = Field(
         default_factory=dict,
-        description="origin of each component from outside the package, by component name; set by the loader",
+        description=(
+            "origin (import path, package version and source hash) of each third-party component, by component name; "
+            "set when the recipe is loaded"
+        ),
     )
 
     @model_validator(mode="before")

@@ -11,7 +11,12 @@ from outrider.options import Options
 class Score(Options):
     """The task by which saved generations are verified."""
 
-    task: AnyTask = Field(description="task that provides the gold answers and verifies the responses")
+    task: AnyTask = Field(description="task that provides the gold answers and verifies the saved responses")
     problems: int | None = Field(
-        None, ge=1, description="number of held-out problems to score; null: all problems of a finite set"
+        None,
+        ge=1,
+        description=(
+            "number of held-out problems whose responses are scored; null: all held-out problems, if the task has "
+            "finitely many"
+        ),
     )

@@ -19,9 +19,15 @@ class Sft(SftOptions):
     """A task, and the options of training on its solutions."""
 
     task: AnyTask
-    model: NewModel = Field(default_factory=NewModel, description="dimensions and initialisation of a new model")
+    model: NewModel = Field(
+        default_factory=NewModel, description="size and initialisation of a new model, used only if base is null"
+    )
     base: str | None = Field(
-        None, description="model to fine-tune, named like the model in a recipe; null: train a new model"
+        None,
+        description=(
+            "existing model to fine-tune: base:<name>, a folder, a GGUF file, package:<name>, or a Hugging Face Hub "
+            "name; null: train a new model"
+        ),
     )
 
 

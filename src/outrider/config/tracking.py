@@ -13,14 +13,26 @@ class TrackingOptions(Options):
     project: str | None = Field(
         None,
         min_length=1,
-        description="project of the run in the tracker; null: $WANDB_PROJECT (wandb only) or outrider",
+        description=(
+            "project to which the run is logged; null: the project in $WANDB_PROJECT (wandb only), otherwise outrider"
+        ),
     )
-    entity: str | None = Field(None, min_length=1, description="user or team that owns the project (wandb)")
-    tags: list[str] = Field([], description="tags of the run (wandb)")
+    entity: str | None = Field(
+        None, min_length=1, description="wandb user or team that owns the project; null: wandb's default"
+    )
+    tags: list[str] = Field([], description="list of tags to attach to the run in wandb")
     name: str | None = Field(
-        None, min_length=1, description="name of the run in the tracker; null: the name of the run folder"
+        None, min_length=1, description="name of the run in the experiment trackers; null: the name of the run folder"
     )
-    rollouts: int = Field(16, ge=0, description="maximum number of rollouts per logged table; 0: no tables")
+    rollouts: int = Field(
+        16,
+        ge=0,
+        description="maximum number of rollouts in each rollout table that is logged to the trackers; 0: log no tables",
+    )
     rollouts_every: int = Field(
-        10, ge=1, description="training steps between logged rollout tables; the first step always has a table"
+        10,
+        ge=1,
+        description=(
+            "number of training steps between two logged rollout tables; the first training step always logs a table"
+        ),
     )

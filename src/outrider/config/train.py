@@ -14,38 +14,54 @@ class TrainOptions(Options):
     """The length of a run, and how often the run evaluates and saves. A run ends at the first limit that it reaches."""
 
     problems: int = Field(32, ge=1, description="number of problems per training step")
-    steps: int | None = Field(None, ge=0, description="maximum training steps; null: no limit")
-    tokens: int | None = Field(1_600_000, ge=1, description="maximum generated tokens; null: no limit")
+    steps: int | None = Field(None, ge=0, description="maximum number of training steps; null: no limit")
+    tokens: int | None = Field(
+        1_600_000, ge=1, description="maximum number of tokens to generate in training; null: no limit"
+    )
     seconds: float | None = Field(
-        None, gt=0, description="maximum training time in seconds, without evaluation and saving; null: no limit"
+        None,
+        gt=0,
+        description="maximum training time in seconds, not counting evaluations and checkpoint saving; null: no limit",
     )
     evaluate_every: int = Field(
-        0, ge=0, description="training steps between evaluations; 0: only before and after training"
+        0,
+        ge=0,
+        description=(
+            "number of training steps between evaluations; 0: no evaluations during training, except those of "
+            "evaluate_at"
+        ),
     )
     evaluate_at: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
         [],
         description=(
-            "fractions of the training budget; an additional evaluation follows the first step that reaches "
-            "each fraction"
+            "fractions of the training budget, such as 0.5; an extra evaluation follows the first training step that "
+            "reaches each fraction"
         ),
     )
-    save_every: int = Field(20, ge=1, description="training steps between checkpoints")
-    keep: int = Field(2, ge=1, description="number of latest checkpoints to keep")
+    save_every: int = Field(20, ge=1, description="number of training steps between checkpoints")
+    keep: int = Field(2, ge=1, description="number of most recent checkpoints to keep; older checkpoints are deleted")
     trackers: list[Literal["tensorboard", "wandb", "trackio"]] = Field(
-        ["tensorboard"], description="experiment trackers, in addition to metrics.jsonl"
+        ["tensorboard"],
+        description="experiment trackers to which metrics are logged, in addition to the run folder's metrics.jsonl",
     )
     tracking: TrackingOptions = Field(
-        default_factory=TrackingOptions, description="run name and rollout tables in the experiment trackers"
+        default_factory=TrackingOptions,
+        description="settings for the experiment trackers: project, run name, tags and logged rollout tables",
     )
     lag: Literal[0, 1] = Field(
         0,
         description=(
-            "age in training steps of the weights that sample a batch; 1: the next batch is sampled during "
-            "the update (by vLLM servers, or on a CPU by another process)"
+            "number of training steps by which the sampling weights are outdated; 0: sample after the update; 1: "
+            "sample the next batch during the update (with vLLM servers, or on a CPU)"
         ),
     )
     ranks: int = Field(
-        0, ge=0, description="number of training processes; 0: one process with a GPU, otherwise one per CPU core"
+        0,
+        ge=0,
+        description=(
+            "number of training processes; 0: one on a GPU; on a CPU one per core, or one per two cores if sampling "
+            "has separate processes"
+        ),
     )
 
     @model_validator(mode="after")
@@ -64,16 +80,23 @@ class EvaluateOptions(Options):
     """The options of a policy's evaluation."""
 
     problems: int = Field(300, ge=1, description="number of held-out problems to evaluate on")
-    skip: int = Field(0, ge=0, description="number of held-out problems to skip before the evaluated ones")
-    n: int = Field(64, ge=1, description="sampled responses per problem")
-    greedy: bool = Field(True, description="whether to generate one greedy response per problem as well")
+    skip: int = Field(0, ge=0, description="number of held-out problems to skip before those that are evaluated")
+    n: int = Field(64, ge=1, description="number of responses to sample per problem")
+    greedy: bool = Field(True, description="whether to also generate one greedy (temperature 0) response per problem")
     bootstrap: int = Field(
         2000,
         ge=0,
-        description="number of bootstrap resamples of the problems for confidence intervals; 0: no intervals",
+        description=(
+            "number of bootstrap resamples over problems, from which confidence intervals are computed; 0: no "
+            "confidence intervals"
+        ),
     )
     seed: int = Field(
-        0, ge=0, description="random seed for sampling and bootstrap; use the same seed for all runs to be compared"
+        0,
+        ge=0,
+        description=(
+            "random seed for sampling responses and for the bootstrap; runs that you compare should use the same seed"
+        ),
     )
     before: bool = Field(True, description="whether to evaluate before the first training step")
     after: bool = Field(True, description="whether to evaluate after the last training step")

@@ -17,32 +17,60 @@ class Validate(Options):
     model: str | None = Field(
         None,
         min_length=1,
-        description="model whose tokenizer counts prompt tokens; null: prompt lengths are not checked",
+        description="model whose tokenizer counts the tokens of prompts; null: skip the check of prompt lengths",
     )
     policy: PolicyOptions = Field(
-        default_factory=PolicyOptions, description="chat template and system message with which prompts are written"
+        default_factory=PolicyOptions,
+        description="prompt format, such as the chat template and system message, used when counting prompt tokens",
     )
     max_tokens: int = Field(
-        1, ge=1, description="response tokens that must fit into the model's context after the prompt"
+        1,
+        ge=1,
+        description="maximum response length in tokens; every prompt must leave this much room in the model's context",
     )
     step_problems: int | None = Field(
-        None, ge=1, description="problems per training step, to check that the task has enough; null: at least one"
+        None,
+        ge=1,
+        description=(
+            "number of problems per planned training step; validation fails if the task has fewer training problems; "
+            "null: check for at least one"
+        ),
     )
     evaluate: EvaluateOptions | None = Field(
-        None, description="planned evaluation, to check that the task has enough held-out problems; null: no such check"
+        None,
+        description=(
+            "settings of the evaluation you plan to run, used to check that the task has enough held-out problems; "
+            "null: skip this check"
+        ),
     )
     problems: int = Field(
-        1000, ge=1, description="number of problems to check per split, if the task's problems are endless"
+        1000,
+        ge=1,
+        description=(
+            "number of training problems, and of held-out problems, to check if the task generates problems without end"
+        ),
     )
     ngram: int = Field(
-        5, ge=1, description="n of the n-grams, over words, numbers and symbols, that find near duplicates"
+        5,
+        ge=1,
+        description=(
+            "length n of the n-grams (of words, numbers and symbols) by which texts are compared to find near "
+            "duplicates"
+        ),
     )
     near: float = Field(
-        0.6, gt=0, le=1, description="minimum Jaccard similarity of two texts' n-grams for near duplicates"
+        0.6,
+        gt=0,
+        le=1,
+        description=(
+            "minimum Jaccard similarity (0 to 1) of two texts' n-grams above which the texts count as near duplicates"
+        ),
     )
     rejected: float = Field(
         0.005,
         ge=0,
         le=1,
-        description="maximum fraction of gold answers that the verifier may reject before validation fails",
+        description=(
+            "maximum fraction of gold answers that the verifier may reject; validation fails above this fraction"
+        ),
     )

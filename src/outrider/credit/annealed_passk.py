@@ -33,13 +33,20 @@ class AnnealedPassK(Baseline):
     [4, 4, 3, 3, 2, 2, 1, 1, 1, 1]
     """
 
-    first: int = Field(4, ge=1, description="k in the first training step; at most the number of rollouts per problem")
-    last: int = Field(1, ge=1, description="k at the end of the schedule and in all later training steps")
-    steps: int = Field(100, ge=1, description="number of training steps over which k falls from first to last")
+    first: int = Field(
+        4,
+        ge=1,
+        description="k of the pass@k objective in the first training step; at most the number of rollouts per problem",
+    )
+    last: int = Field(
+        1, ge=1, description="k of the pass@k objective at the end of the schedule and in all later training steps"
+    )
+    steps: int = Field(100, ge=1, description="number of training steps over which k decreases from first to last")
     variant: Literal["training", "pkpo", "pkpo_centred"] = Field(
         "training",
         description=(
-            "advantage estimator: Pass@k Training (training), PKPO (pkpo), or PKPO minus the group mean (pkpo_centred)"
+            "advantage estimator: from the paper Pass@k Training (training), PKPO with the baseline from its paper "
+            "(pkpo), or PKPO minus the group mean (pkpo_centred)"
         ),
     )
 

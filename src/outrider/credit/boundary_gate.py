@@ -35,9 +35,20 @@ class BoundaryGate(Shaper):
     [6.0, 2.087, 0.664, 0.19]
     """
 
-    k: int = Field(16, ge=1, description="k of pass@k, whose slope at a group's pass rate weights the group")
+    k: int = Field(
+        16,
+        ge=1,
+        description=(
+            "k of pass@k; a group's weight is the slope of pass@k, as a function of the pass rate, at the group's pass "
+            "rate"
+        ),
+    )
     threshold: float = Field(
-        0.01, ge=0, description="threshold τ: a group of n rollouts gets advantage 0 if its slope is below τ (n + 1)"
+        0.01,
+        ge=0,
+        description=(
+            "threshold τ on the slope of pass@k; a group of n rollouts gets advantage 0 if its slope is below τ (n + 1)"
+        ),
     )
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:

@@ -34,7 +34,14 @@ class Brevity(RewardShaper):
     [1.5, 0.5, 0.0]
     """
 
-    weight: float = Field(1.0, ge=0, description="reward difference between the shortest and the longest success")
+    weight: float = Field(
+        1.0,
+        ge=0,
+        description=(
+            "reward difference between a success of the group's shortest length and a success of the group's longest "
+            "length"
+        ),
+    )
 
     def rewards(self, members: Members, step: int) -> Floats:
         valid_G, lengths_G = members.valid_G, path_lengths(members)

@@ -49,14 +49,18 @@ class Covariance(Shaper):
         gt=0,
         le=1,
         description=(
-            "fraction of the group's tokens whose advantage is scaled: the tokens with the highest covariance"
+            "fraction of the group's tokens whose advantages are scaled: those with the highest covariance between "
+            "log-probability and advantage"
         ),
     )
     weight: float = Field(
         0.0,
         ge=0,
         le=1,
-        description="factor w on the advantage of the selected tokens; 0: no gradient from these tokens",
+        description=(
+            "factor on the advantages of the tokens with the highest covariance; 0: no gradient from these tokens; 1: "
+            "no change"
+        ),
     )
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:

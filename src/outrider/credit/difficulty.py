@@ -38,18 +38,34 @@ class Difficulty(Shaper):
     """
 
     low: float = Field(
-        0.4, gt=0, description="minimum weight a of an advantage, approached by outcomes that are common in their group"
+        0.4,
+        gt=0,
+        description=(
+            "minimum factor on an advantage, approached by successes in groups that mostly succeed and failures in "
+            "groups that mostly fail"
+        ),
     )
     high: float = Field(
-        1.5, gt=0, description="maximum weight b of an advantage, approached by outcomes that are rare in their group"
+        1.5,
+        gt=0,
+        description=(
+            "maximum factor on an advantage, approached by successes in groups that mostly fail and failures in groups "
+            "that mostly succeed"
+        ),
     )
     midpoint: float = Field(
-        0.75, ge=0, le=1, description="success rate at which the weight of a success is halfway between low and high"
+        0.75,
+        ge=0,
+        le=1,
+        description="group success rate at which the factor on a success's advantage is halfway between low and high",
     )
     slope: float = Field(
         10.0,
         ge=0,
-        description="steepness k of the weight as a function of the success rate; 0: the same weight for all groups",
+        description=(
+            "steepness with which the factor on an advantage changes with the group's success rate; 0: the same factor "
+            "for all groups"
+        ),
     )
 
     @model_validator(mode="after")

@@ -43,8 +43,14 @@ class EntropyAdvantage(Shaper):
 
     requires: ClassVar[Needs] = frozenset({"entropies"})
 
-    weight: float = Field(0.4, ge=0, description="alpha, bonus on the advantage per nat of token entropy")
-    kappa: float = Field(2.0, gt=1, description="bound κ: the bonus is at most the absolute advantage divided by κ")
+    weight: float = Field(0.4, ge=0, description="bonus added to a token's advantage per nat of the token's entropy")
+    kappa: float = Field(
+        2.0,
+        gt=1,
+        description=(
+            "divisor that limits the bonus: the bonus is at most the token's absolute advantage divided by kappa"
+        ),
+    )
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         entropies_GT = entropies_of(members, "entropy_advantage")

@@ -36,7 +36,9 @@ class Focal(Shaper):
     """
 
     gamma: float = Field(
-        0.5, ge=0, description="gamma, exponent of a group's failure rate in the group's weight; 0: equal weights"
+        0.5,
+        ge=0,
+        description="exponent of the group's failure rate in the factor on the group's advantages; 0: no scaling",
     )
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:

@@ -41,10 +41,18 @@ class GroupMean(Baseline):
     [1.5, -0.5, -0.5, -0.5]
     """
 
-    std: bool = Field(True, description="whether to divide by the group's standard deviation")
-    epsilon: float = Field(1e-6, ge=0, description="small constant added to the standard deviation")
+    std: bool = Field(True, description="whether to divide advantages by the standard deviation of the group's rewards")
+    epsilon: float = Field(
+        1e-6,
+        ge=0,
+        description="small constant added to the standard deviation of the group's rewards, to avoid division by zero",
+    )
     per_conditioning: bool = Field(
-        False, description="whether to use separate baselines for plain prompts and for prompts with examples or hints"
+        False,
+        description=(
+            "whether to subtract separate mean rewards for the group's rollouts from plain prompts and for those from "
+            "prompts with examples or hints"
+        ),
     )
 
     def advantages(self, members: Members) -> Floats:

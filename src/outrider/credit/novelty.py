@@ -42,15 +42,28 @@ class Novelty(Shaper):
     [[0.9], [0.6, 0.6], [-1.2]]
     """
 
-    weight: float = Field(2.5, ge=0, description="scale λ of the novelty bonus")
-    cap: float = Field(0.5, ge=0, description="maximum bonus κ, as a fraction of the advantage")
+    weight: float = Field(
+        2.5,
+        ge=0,
+        description=(
+            "factor λ in the bonus λ (1 - η), where η is the ratio of a success's likelihood to the group's average "
+            "likelihood"
+        ),
+    )
+    cap: float = Field(0.5, ge=0, description="maximum novelty bonus, as a fraction of the success's advantage")
     degenerate_cap: float | None = Field(
-        None, gt=0, description="maximum bonus in a group without failures; null: no bonus in such a group"
+        None,
+        gt=0,
+        description=(
+            "maximum novelty bonus in a group without failures, where all advantages are 0; null: no bonus in such a "
+            "group"
+        ),
     )
     per_conditioning: bool = Field(
         False,
         description=(
-            "whether to compare likelihoods separately for plain prompts and for prompts with examples or hints"
+            "whether to average likelihoods separately over rollouts from plain prompts and rollouts from prompts with "
+            "examples or hints"
         ),
     )
 

@@ -32,9 +32,16 @@ class Overlong(RewardShaper):
     [1.0, 0.25, -2.0]
     """
 
-    max_tokens: int = Field(ge=1, description="maximum response length in tokens; must equal sample.max_tokens")
-    buffer: int = Field(ge=1, description="number of tokens before the limit over which the penalty rises linearly")
-    weight: float = Field(1.0, ge=0, description="penalty on the reward of a response at the length limit")
+    max_tokens: int = Field(
+        ge=1,
+        description="maximum response length in tokens, at which the penalty is largest; must equal sample.max_tokens",
+    )
+    buffer: int = Field(
+        ge=1, description="length in tokens of the range below max_tokens over which the penalty rises linearly from 0"
+    )
+    weight: float = Field(
+        1.0, ge=0, description="maximum penalty, subtracted from the reward of a response at the length limit"
+    )
 
     @model_validator(mode="after")
     def _buffer_fits(self) -> Overlong:

@@ -59,12 +59,14 @@ class PassK(Baseline):
     variant: Literal["training", "pkpo", "pkpo_centred"] = Field(
         "training",
         description=(
-            "estimator: Pass@k Training (training), PKPO with its own baseline (pkpo), or PKPO minus the "
-            "group mean (pkpo_centred)"
+            "advantage estimator: from the paper Pass@k Training (training), PKPO with the baseline from its paper "
+            "(pkpo), or PKPO minus the group mean (pkpo_centred)"
         ),
     )
     epsilon: float = Field(
-        1e-6, ge=0, description="constant added to the standard deviation of the best-of-k reward (variant training)"
+        1e-6,
+        ge=0,
+        description="small constant added to the standard deviation by which the variant training divides advantages",
     )
 
     def advantages(self, members: Members) -> Floats:

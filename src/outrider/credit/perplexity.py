@@ -52,15 +52,18 @@ class Perplexity(Shaper):
         ge=-1,
         le=1,
         description=(
-            "strength alpha of the weighting; positive values favour low perplexity, negative values high perplexity"
+            "strength of the scaling; positive values increase the advantages of responses with low perplexity, "
+            "negative values those of responses with high perplexity"
         ),
     )
     drop_outliers: bool = Field(
         False,
-        description="whether to exclude responses with outlying perplexity from the mean and the standard deviation",
+        description=(
+            "whether to exclude responses with outlying perplexity from the group's mean and standard deviation"
+        ),
     )
     clamp: tuple[float, float] | None = Field(
-        None, description="minimum and maximum of the factor on the advantage; null: no bounds"
+        None, description="minimum and maximum of the factor by which an advantage is multiplied; null: no bounds"
     )
 
     @model_validator(mode="after")

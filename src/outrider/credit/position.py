@@ -38,22 +38,32 @@ class Position(Shaper):
     [[0.5, 0.502, 0.55, 0.598], [-0.5]]
     """
 
-    weight: float = Field(0.1, ge=0, description="gamma, maximum bonus added to the absolute advantage")
+    weight: float = Field(0.1, ge=0, description="maximum bonus by which a token's absolute advantage increases")
     slope: float = Field(
         15.0,
         ge=-1000,
         le=1000,
-        description="steepness of the bonus as a function of relative position; negative values favour early tokens",
+        description=(
+            "steepness of the bonus along the response; positive: later tokens get a larger bonus; negative: earlier "
+            "tokens do"
+        ),
     )
     midpoint: float = Field(
-        0.5, ge=0, le=1, description="relative position (0 to 1) at which the bonus is half its maximum"
+        0.5,
+        ge=0,
+        le=1,
+        description="relative position in the response (0: start, 1: end) at which the bonus is half its maximum",
     )
     cap: float | None = Field(
-        None, gt=0, description="maximum bonus as a fraction of the absolute advantage; null: no bound"
+        None,
+        gt=0,
+        description="maximum bonus on a token, as a fraction of the token's absolute advantage; null: no such limit",
     )
-    first_step: int = Field(1, ge=1, description="first training step with a bonus")
+    first_step: int = Field(1, ge=1, description="first training step in which advantages get the bonus")
     steps: int | None = Field(
-        None, ge=1, description="number of training steps with a bonus; null: until the end of training"
+        None,
+        ge=1,
+        description="number of training steps in which advantages get the bonus; null: all steps from first_step on",
     )
 
     @property

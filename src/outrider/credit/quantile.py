@@ -40,13 +40,26 @@ class Quantile(Baseline):
     """
 
     share: float = Field(
-        0.4, gt=0, lt=1, description="quantile level K: this quantile of the group's rewards is the baseline"
+        0.4,
+        gt=0,
+        lt=1,
+        description=(
+            "quantile level, from 0 to 1, of the group's rewards that is subtracted from each reward as the baseline"
+        ),
     )
     interpolate: bool = Field(
-        False, description="whether to interpolate the quantile between neighbouring rewards, as in the released code"
+        False,
+        description=(
+            "whether to interpolate linearly between the two rewards next to the quantile; false: use an actual reward "
+            "of the group"
+        ),
     )
-    std: bool = Field(True, description="whether to divide by the group's standard deviation")
-    epsilon: float = Field(1e-6, ge=0, description="small constant added to the standard deviation")
+    std: bool = Field(True, description="whether to divide advantages by the standard deviation of the group's rewards")
+    epsilon: float = Field(
+        1e-6,
+        ge=0,
+        description="small constant added to the standard deviation of the group's rewards, to avoid division by zero",
+    )
 
     def advantages(self, members: Members) -> Floats:
         valid_G = members.valid_G

@@ -50,14 +50,25 @@ class ReinforcePP(BatchBaseline):
     [[0.5, 0.5], [0.5, -1.5]]
     """
 
-    group_mean: bool = Field(True, description="whether to subtract the group mean first (REINFORCE++ w/ Baseline)")
+    group_mean: bool = Field(
+        True,
+        description=(
+            "whether to subtract the group's mean reward before the z-score over the batch is computed (REINFORCE++ w/ "
+            "Baseline)"
+        ),
+    )
     weight: Literal["sequence", "token"] = Field(
         "sequence",
         description=(
-            "unit of the batch mean and deviation: responses (sequence), or tokens as in the released code (token)"
+            "weighting in the batch mean and standard deviation: each response counts once (sequence), or once per "
+            "token (token, as in the released code)"
         ),
     )
-    epsilon: float = Field(1e-8, ge=0, description="small constant added to the standard deviation of the batch")
+    epsilon: float = Field(
+        1e-8,
+        ge=0,
+        description="small constant added to the standard deviation over the batch, to avoid division by zero",
+    )
 
     def of_batch(self, groups: Sequence[Members]) -> list[Floats]:
         inside = GroupMean(std=False)

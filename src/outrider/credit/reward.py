@@ -18,16 +18,28 @@ class RewardOptions(Options):
     incorrect)``.
     """
 
-    correct: float = Field(1.0, description="reward of a correct answer")
-    incorrect: float = Field(0.0, description="reward of an incorrect answer")
+    correct: float = Field(1.0, description="reward of a correct response")
+    incorrect: float = Field(0.0, description="reward of an incorrect response")
     unparseable: float | None = Field(
-        0.0, description="reward of a response without an answer; null: unscorable (no reward, excluded from baselines)"
+        0.0,
+        description=(
+            "reward of a response in which the verifier finds no answer; null: no reward; the response gets advantage "
+            "0 and does not count in baselines"
+        ),
     )
     timeout: float | None = Field(
-        None, description="reward if verification times out; null: unscorable (no reward, excluded from baselines)"
+        None,
+        description=(
+            "reward of a response whose verification times out; null: no reward; the response gets advantage 0 and "
+            "does not count in baselines"
+        ),
     )
     error: float | None = Field(
-        None, description="reward if the verifier fails; null: unscorable (no reward, excluded from baselines)"
+        None,
+        description=(
+            "reward of a response on which the verifier fails with an error; null: no reward; the response gets "
+            "advantage 0 and does not count in baselines"
+        ),
     )
 
     def of(self, verdict: Verdict) -> float:

@@ -39,9 +39,15 @@ class SiblingsMean(Baseline):
     """
 
     std: bool = Field(
-        False, description="whether to divide by the standard deviation of rewards among rollouts from the same prefix"
+        False,
+        description=(
+            "whether to divide advantages by the standard deviation of rewards among the rollouts that continue the "
+            "same prefix"
+        ),
     )
-    epsilon: float = Field(1e-6, ge=0, description="small constant added to the standard deviation")
+    epsilon: float = Field(
+        1e-6, ge=0, description="small constant added to the standard deviation of rewards, to avoid division by zero"
+    )
 
     def advantages(self, members: Members) -> Floats:
         return within(members.families_G, members, GroupMean(std=self.std, epsilon=self.epsilon))

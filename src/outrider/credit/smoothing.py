@@ -48,13 +48,26 @@ class Smoothing(Shaper):
     """
 
     correct: float = Field(
-        0.1, ge=0, description="coefficient of the surprisal added to the advantage of a correct response"
+        0.1,
+        ge=0,
+        description=(
+            "coefficient of the surprisal (negative log-likelihood) added to the advantage of a correct response"
+        ),
     )
     wrong: float = Field(
-        0.1, ge=0, description="coefficient of the surprisal subtracted from the advantage of an incorrect response"
+        0.1,
+        ge=0,
+        description=(
+            "coefficient of the surprisal (negative log-likelihood) subtracted from the advantage of an incorrect "
+            "response"
+        ),
     )
     likelihood: Literal["mean", "sum"] = Field(
-        "mean", description="surprisal of a response: the mean (mean) or the sum (sum) over its tokens"
+        "mean",
+        description=(
+            "surprisal (negative log-likelihood) of a response: mean over its tokens (mean), or sum over its tokens "
+            "(sum)"
+        ),
     )
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:

@@ -41,7 +41,7 @@ class StatedGoal(BatchBaseline):
     [[1.5, -1.5], [0.75, -0.25, -0.25, -0.25]]
     """
 
-    k: int = Field(1, ge=1, description="k of the pass@k objective")
+    k: int = Field(1, ge=1, description="k of the pass@k objective whose gradient the advantages estimate")
 
     @property
     def goal(self) -> int:

@@ -39,7 +39,14 @@ class TreeGrpo(Baseline):
     [2.207, -1.207, -0.5, -0.5]
     """
 
-    epsilon: float = Field(1e-6, ge=0, description="small constant added to the standard deviations of group and tree")
+    epsilon: float = Field(
+        1e-6,
+        ge=0,
+        description=(
+            "small constant added to the standard deviations of rewards in the group and in each tree, to avoid "
+            "division by zero"
+        ),
+    )
 
     def advantages(self, members: Members) -> Floats:
         z_score = GroupMean(epsilon=self.epsilon)

@@ -56,7 +56,7 @@ class TreeValues(Baseline):
     variant: Literal["treerl_paper", "treerl_code"] = Field(
         "treerl_paper",
         description=(
-            "formula of segment advantages: from TreeRL's paper, also AttnRL's (treerl_paper), or from "
+            "formula for the advantage of a segment: as in the papers TreeRL and AttnRL (treerl_paper), or as in "
             "TreeRL's released code (treerl_code)"
         ),
     )

@@ -45,7 +45,13 @@ class UniformCorrect(Shaper):
     """
 
     tau: float = Field(
-        0.2, ge=0, le=1, description="τ, strength of the correction towards equally likely successes; 0: no correction"
+        0.2,
+        ge=0,
+        le=1,
+        description=(
+            "strength of the reweighting that favours rare successes, so that all successes become equally likely; 0: "
+            "no reweighting"
+        ),
     )
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:

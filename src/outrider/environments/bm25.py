@@ -25,8 +25,17 @@ class Bm25(Retriever):
         UserError: no passage contains an indexed word.
     """
 
-    k1: float = Field(0.9, ge=0, description="BM25's k1: larger values raise the weight of repeated query terms")
-    b: float = Field(0.4, ge=0, le=1, description="BM25's b, strength of length normalisation; 0: none, 1: full")
+    k1: float = Field(
+        0.9,
+        ge=0,
+        description="parameter k1 of BM25; larger values raise the weight of query terms that a passage repeats",
+    )
+    b: float = Field(
+        0.4,
+        ge=0,
+        le=1,
+        description="parameter b of BM25, the strength of normalisation by passage length; 0: none; 1: full",
+    )
 
     @property
     def made_with(self) -> str:

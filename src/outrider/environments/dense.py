@@ -31,12 +31,12 @@ class Dense(Retriever):
     ``"query: "`` and ``"passage: "``.
     """
 
-    model: str = Field(min_length=1, description="embedding model: a folder, or a name on the Hugging Face Hub")
+    model: str = Field(min_length=1, description="Hugging Face Hub name or folder of the embedding model")
     package: Literal["model2vec", "sentence_transformers"] = Field(
         "model2vec", description="Python package that loads the embedding model"
     )
-    query: str = Field("", description="text to put before every query before it is embedded")
-    passage: str = Field("", description="text to put before every passage before it is embedded")
+    query: str = Field("", description="prefix added to each query before embedding; an empty string adds nothing")
+    passage: str = Field("", description="prefix added to each passage before embedding; an empty string adds nothing")
 
     @property
     def made_with(self) -> str:

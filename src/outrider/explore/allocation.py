@@ -26,10 +26,14 @@ class Allocation(PlansAhead, Stage):
     """
 
     n: int = Field(
-        8, ge=1, description="mean rollouts per problem; a step samples exactly n times its number of problems"
+        8,
+        ge=1,
+        description=(
+            "mean number of rollouts per problem; a training step samples exactly n times its number of problems"
+        ),
     )
-    min_n: int = Field(2, ge=1, description="minimum rollouts per problem")
-    max_n: int = Field(32, ge=1, description="maximum rollouts per problem")
+    min_n: int = Field(2, ge=1, description="minimum number of rollouts per problem in a training step")
+    max_n: int = Field(32, ge=1, description="maximum number of rollouts per problem in a training step")
 
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
 

@@ -71,25 +71,49 @@ class Branch(Stage):
     which: Literal["failed", "all", "by_accuracy"] = Field(
         "failed",
         description=(
-            "rollouts that may be branched: failed rollouts (failed), all (all), or fewer at higher pass "
-            "rates (by_accuracy)"
+            "rollouts that may be branched: rollouts without success (failed), every rollout (all), or a share of a "
+            "problem's rollouts that shrinks as the pass rate rises (by_accuracy)"
         ),
     )
     segment: AnySegmenter = Field(
-        default_factory=Chunk, description="segmenter, which defines the positions where a response may be cut"
+        default_factory=Chunk,
+        description=(
+            "segmenter, which splits a response into segments; branches may start where one segment ends and the next "
+            "begins"
+        ),
     )
     select: Annotated[Selector, ComponentOf(SELECTORS, "selector", Selector)] = Field(
-        default_factory=Utility, description="rule that picks branch points (pivots) among the cuts"
+        default_factory=Utility, description="selector, which picks branch points among the boundaries between segments"
     )
     pivots: int = Field(
         1,
         ge=1,
-        description="maximum branch points per round and source (a rollout, tree or problem, depending on select)",
+        description=(
+            "maximum number of branch points that the selector picks in one branching round; depending on the "
+            "selector, per rollout, tree or problem"
+        ),
     )
     branches: int = Field(8, ge=1, description="number of continuations to sample from each branch point")
-    rounds: int = Field(1, ge=1, description="number of branching rounds per training step")
-    cap: int | None = Field(None, ge=1, description="maximum branches per training step; null: no limit")
-    stream: str = Field("branch", min_length=1, description="name of the loss stream in which branches are trained")
+    rounds: int = Field(
+        1,
+        ge=1,
+        description=(
+            "number of branching rounds per training step; later rounds may also branch the branches of earlier rounds"
+        ),
+    )
+    cap: int | None = Field(
+        None,
+        ge=1,
+        description=(
+            "maximum number of branches per training step; branch points in excess are dropped at random; null: no "
+            "limit"
+        ),
+    )
+    stream: str = Field(
+        "branch",
+        min_length=1,
+        description="name of the loss stream (a separately weighted part of the loss) in which branches are trained",
+    )
     _tally: Counter[str] = PrivateAttr(default_factory=Counter)
 
     @model_validator(mode="after")

@@ -63,10 +63,24 @@ class Choose(PlansAhead, Stage):
         0.3,
         gt=0,
         le=1,
-        description="fraction of the best difficulty level's token value from which a problem is always accepted",
+        description=(
+            "fraction of the best difficulty level's predicted learning value per token; problems of at least this "
+            "value are always accepted"
+        ),
     )
-    k: int = Field(1, ge=1, description="k of the pass@k objective by which problems are valued")
-    floor: float = Field(0.02, gt=0, le=1, description="minimum acceptance probability of a problem")
+    k: int = Field(
+        1,
+        ge=1,
+        description=(
+            "k of the pass@k objective; values above 1 lower the predicted learning value of nearly solved problems"
+        ),
+    )
+    floor: float = Field(
+        0.02,
+        gt=0,
+        le=1,
+        description="minimum probability with which a problem is accepted, however low its predicted learning value",
+    )
 
     _model: PassRateModel = PrivateAttr(default_factory=PassRateModel)
     _seed: int = PrivateAttr(0)

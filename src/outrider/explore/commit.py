@@ -53,23 +53,45 @@ class Commit(Stage):
     0.75
     """
 
-    n: int = Field(24, ge=1, description="number of additional rollouts for each accepted problem")
+    n: int = Field(
+        24,
+        ge=1,
+        description="number of additional rollouts for each problem that is accepted after its first rollouts (pilot)",
+    )
     target: int | None = Field(
         None,
         ge=1,
         description=(
-            "number of problems to accept per training step; null: all whose pilot pass rate is from low to high"
+            "number of problems to accept per training step; null: accept every problem whose first rollouts (pilot) "
+            "have a pass rate from low to high"
         ),
     )
     low: float = Field(
-        0.125, ge=0, le=1, description="minimum pass rate of the pilot (first rollouts) for accepting a problem"
+        0.125,
+        ge=0,
+        le=1,
+        description="minimum pass rate of a problem's first rollouts (pilot) at which the problem is accepted",
     )
     high: float = Field(
-        0.75, ge=0, le=1, description="maximum pass rate of the pilot (first rollouts) for accepting a problem"
+        0.75,
+        ge=0,
+        le=1,
+        description="maximum pass rate of a problem's first rollouts (pilot) at which the problem is accepted",
     )
-    attempts: int = Field(9, ge=0, description="maximum rounds in which new problems get a pilot, to reach the target")
+    attempts: int = Field(
+        9,
+        ge=0,
+        description=(
+            "maximum number of rounds per training step in which new problems are tried, while fewer than target "
+            "problems are accepted"
+        ),
+    )
     evict: bool = Field(
-        True, description="whether to skip problems whose rollouts all succeeded, while other problems remain"
+        True,
+        description=(
+            "whether to skip problems whose rollouts all succeeded in an earlier training step, while other problems "
+            "remain"
+        ),
     )
 
     _began: int = PrivateAttr(0)

@@ -50,10 +50,20 @@ class Cures(Allocation):
     """
 
     prior: tuple[Positive, Positive] = Field(
-        (1.0, 1.0), description="pseudo-counts of successes and failures in the prior of a problem's pass rate"
+        (1.0, 1.0),
+        description=(
+            "pseudo-counts of the beta prior of a problem's pass rate: first the number of successes, then the number "
+            "of failures"
+        ),
     )
     memory: float = Field(
-        1.0, ge=0, le=1, description="factor on earlier evidence each time a problem is sampled again; 1: no discount"
+        1.0,
+        ge=0,
+        le=1,
+        description=(
+            "factor by which a problem's earlier outcomes are down-weighted each time the problem is sampled again; 1: "
+            "no down-weighting"
+        ),
     )
 
     _evidence: dict[str, tuple[float, float]] = PrivateAttr(default_factory=dict)

@@ -52,9 +52,14 @@ class Tfidf(Embedder):
     """
 
     analyzer: Literal["word", "char"] = Field(
-        "word", description="unit of the n-grams: words and symbols (word), or characters (char)"
+        "word", description="unit from which n-grams are built: words and symbols (word), or characters (char)"
     )
-    ngrams: int = Field(2, ge=1, le=8, description="maximum length of n-grams; shorter n-grams are included")
+    ngrams: int = Field(
+        2,
+        ge=1,
+        le=8,
+        description="maximum length n of the n-grams by which texts are compared; shorter n-grams are included",
+    )
 
     _counter: Any = PrivateAttr(None)
     _rows: dict[str, Any] = PrivateAttr(default_factory=dict)
@@ -114,7 +119,7 @@ class Transformer(Embedder):
     Source: XRPO (arXiv 2510.06672) uses Qwen3-Embedding-8B and mentions no instruction prompt.
     """
 
-    model: str = Field(min_length=1, description="embedding model: a folder, or a name on the Hugging Face Hub")
+    model: str = Field(min_length=1, description="Hugging Face Hub name or folder of the embedding model")
 
     _model: Any = PrivateAttr(None)
     _vectors: dict[str, NDArray[np.float32]] = PrivateAttr(default_factory=dict)
@@ -154,7 +159,7 @@ class Random(Embedder):
     True
     """
 
-    seed: int = Field(0, ge=0, description="seed of the random similarities")
+    seed: int = Field(0, ge=0, description="random seed of the pseudo-random similarities")
 
     _places: dict[str, int] = PrivateAttr(default_factory=dict)
 

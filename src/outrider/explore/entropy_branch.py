@@ -70,30 +70,54 @@ class EntropyBranch(Stage):
 
     segment: AnySegmenter = Field(
         default_factory=Turns,
-        description="segmenter, which defines the boundaries (of turns or reasoning steps) where paths may branch",
+        description=(
+            "segmenter, which splits a response into segments; rollouts may branch at the boundaries between segments"
+        ),
     )
-    tokens: int = Field(20, ge=1, description="number k of tokens after a boundary over which entropy is averaged")
+    tokens: int = Field(
+        20,
+        ge=1,
+        description=(
+            "number of tokens over which entropy is averaged, after a boundary and at the start of the response"
+        ),
+    )
     alpha: float = Field(
-        0.5, ge=-10, le=10, description="branching probability where the entropy equals the initial entropy of the path"
+        0.5,
+        ge=-10,
+        le=10,
+        description=(
+            "probability of branching at a boundary if the entropy after the boundary equals the entropy at the start "
+            "of the response"
+        ),
     )
     beta: float = Field(
         0.335,
         ge=0,
         le=1000,
-        description="increase of the branching probability per nat of entropy above the path's initial entropy",
+        description=(
+            "increase in branching probability for each nat by which the entropy after a boundary exceeds the entropy "
+            "at the start of the response"
+        ),
     )
     threshold: float | None = Field(
         None,
         ge=-10,
         le=10,
         description=(
-            "branching probability above which a path always branches, and otherwise never; null: branch at random"
+            "branching probability above which a rollout is certain to branch; below it the rollout never branches; "
+            "null: branch at random with the computed probability"
         ),
     )
-    branches: int = Field(1, ge=1, description="number of continuations to sample where a path branches")
-    total: int = Field(16, ge=2, description="number of rollouts per problem, including those of earlier stages")
+    branches: int = Field(1, ge=1, description="number of continuations to sample each time a rollout branches")
+    total: int = Field(
+        16, ge=2, description="number of rollouts per problem in a training step, including those of earlier stages"
+    )
     stream: str = Field(
-        "main", min_length=1, description="name of the loss stream in which the new rollouts are trained"
+        "main",
+        min_length=1,
+        description=(
+            "name of the loss stream (a separately weighted part of the loss) in which the new rollouts are trained"
+        ),
     )
     _level: int = PrivateAttr(0)
     _chains: dict[str, SegmentedRollout] = PrivateAttr(default_factory=dict)

@@ -30,7 +30,9 @@ class Greedy(Stage):
     Greedy(max_tokens=96)
     """
 
-    max_tokens: int = Field(ge=1, description="maximum response length in tokens; must equal sample.max_tokens")
+    max_tokens: int = Field(
+        ge=1, description="maximum length in tokens of the greedy response; must equal sample.max_tokens"
+    )
 
     def check(self, around: Surroundings) -> None:
         if not around.before:

@@ -48,15 +48,21 @@ class Hint(Stage):
     [0.5, 0.25]
     """
 
-    n: int = Field(16, ge=1, description="number of rollouts per problem")
+    n: int = Field(16, ge=1, description="number of rollouts to sample per problem, from a prompt that contains a hint")
     shares: list[Annotated[float, Field(ge=0, le=1)]] = Field(
         [0.5, 0.25],
         min_length=1,
-        description=("fractions of the solution's characters to reveal, one for each of equally long parts of the run"),
+        description=(
+            "fractions of the solution's characters to reveal as the hint; the run is divided into equal parts, and "
+            "each part uses the next fraction"
+        ),
     )
     template: str = Field(
         "{question}\n\n## Hint.{hint}",
-        description="text that replaces the question in the prompt, with the placeholders {question} and {hint}",
+        description=(
+            "template that replaces the question in the prompt; {question} stands for the question, {hint} for the "
+            "revealed beginning of the solution"
+        ),
     )
 
     _counts: Counter[str] = PrivateAttr(default_factory=Counter)

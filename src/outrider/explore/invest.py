@@ -60,10 +60,19 @@ class Invest(PlansAhead, Stage):
     2
     """
 
-    n: int = Field(8, ge=1, description="mean number of rollouts per problem, which sets the token budget of a step")
-    min_n: int = Field(2, ge=2, description="minimum rollouts per problem; at least k")
-    max_n: int = Field(64, ge=2, description="maximum rollouts per problem")
-    k: int = Field(1, ge=1, description="k of the pass@k objective")
+    n: int = Field(
+        8,
+        ge=1,
+        description=(
+            "mean number of rollouts per problem if all problems get equally many; the token budget of a training step "
+            "is the predicted length of these rollouts"
+        ),
+    )
+    min_n: int = Field(
+        2, ge=2, description="minimum number of rollouts per problem in a training step; must be at least k"
+    )
+    max_n: int = Field(64, ge=2, description="maximum number of rollouts per problem in a training step")
+    k: int = Field(1, ge=1, description="k of the pass@k objective whose gradient variance is minimised")
 
     _model: PassRateModel = PrivateAttr(default_factory=PassRateModel)
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)

@@ -53,21 +53,29 @@ class Keep(Stage):
     by: Literal["chance", "entropy", "branching"] = Field(
         "chance",
         description=(
-            "ranking of the responses: at random (chance), by mean entropy (entropy), or by mean branching "
-            "factor (branching)"
+            "ranking by which responses are kept: random (chance), highest mean entropy per token (entropy), or "
+            "highest mean branching factor per token (branching)"
         ),
     )
-    noise: float = Field(0.0, ge=0, lt=1, description="fraction of failures among the kept responses")
+    noise: float = Field(
+        0.0, ge=0, lt=1, description="fraction of the kept responses that are failures; 0: keep only successes"
+    )
     per_problem: int | None = Field(
         None,
         ge=1,
-        description="maximum number of kept successes, and also of kept failures, per problem; null: no limit",
+        description=(
+            "maximum number of kept successes per problem, and also the maximum number of kept failures per problem; "
+            "null: no limits"
+        ),
     )
     mass: float = Field(
         0.95,
         gt=0,
         le=1,
-        description="probability mass of the nucleus of likeliest tokens, whose size is the branching factor",
+        description=(
+            "probability mass for ranking by branching factor, which is the number of most probable tokens that "
+            "together reach this mass"
+        ),
     )
 
     _reasons: dict[str, str] = PrivateAttr(default_factory=dict)

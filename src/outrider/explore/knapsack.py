@@ -73,23 +73,30 @@ class Knapsack(Allocation):
     128
     """
 
-    max_n: int = Field(128, ge=1, description="maximum rollouts per problem")
+    max_n: int = Field(128, ge=1, description="maximum number of rollouts per problem in a training step")
     window: int = Field(
         16,
         ge=1,
         description=(
-            "minimum number of rollouts in a pass-rate estimate, from earlier steps if the last step had fewer"
+            "number of a problem's latest rollouts from which its pass rate is estimated; the rollouts of its latest "
+            "training step always count"
         ),
     )
     known: int = Field(
-        8, ge=1, description="minimum number of rollouts after which a problem's pass rate counts as known"
+        8,
+        ge=1,
+        description=(
+            "number of rollouts that a problem needs before its pass rate counts as known; until then it gets n "
+            "rollouts"
+        ),
     )
     chance: float = Field(
         0.9,
         gt=0,
         lt=1,
         description=(
-            "target probability that a group has successes and failures; the remaining budget goes to unsolved problems"
+            "target probability that a group has both successes and failures; budget left once every group reaches "
+            "this target goes to unsolved problems"
         ),
     )
 

@@ -70,27 +70,38 @@ class Prefixed(Stage):
     3
     """
 
-    n: int = Field(8, ge=1, description="number of rollouts that continue each prefix")
-    prefixes: int = Field(3, ge=1, description="number of prefixes per stored success; must be 1 if move is above 0")
+    n: int = Field(8, ge=1, description="number of rollouts to sample as continuations of each prefix")
+    prefixes: int = Field(
+        3, ge=1, description="number of prefixes to draw from a problem's stored success; must be 1 if move is above 0"
+    )
     low: float = Field(
-        0.4, gt=0, lt=1, description="minimum prefix length, as a fraction of the stored success's tokens"
+        0.4, gt=0, lt=1, description="minimum length of a prefix, as a fraction of the stored success's tokens"
     )
     high: float = Field(
-        0.8, gt=0, lt=1, description="maximum prefix length, as a fraction of the stored success's tokens"
+        0.8, gt=0, lt=1, description="maximum length of a prefix, as a fraction of the stored success's tokens"
     )
     move: float = Field(
         0.0,
         ge=0,
         lt=1,
         description=(
-            "change in prefix length (fraction) each time a problem comes up, towards a pass rate of one "
-            "half; 0: random lengths"
+            "step by which the prefix's fraction of the stored success changes each time a problem comes up, towards a "
+            "pass rate of one half; 0: random fractions"
         ),
     )
     given: bool = Field(
-        False, description="whether to use the task's own solution for problems without a stored success"
+        False,
+        description=(
+            "whether to take prefixes of the task's own solution for problems without a stored success; false: skip "
+            "these problems"
+        ),
     )
-    stream: str = Field("main", description="name of the loss stream in which the continuations are trained")
+    stream: str = Field(
+        "main",
+        description=(
+            "name of the loss stream (a separately weighted part of the loss) in which the continuations are trained"
+        ),
+    )
 
     _kept: dict[str, _Success] = PrivateAttr(default_factory=dict)
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)

@@ -96,27 +96,61 @@ class Prioritise(Stage):
     2
     """
 
-    total: int = Field(128, ge=2, description="number of rollouts per training step, including those of earlier stages")
+    total: int = Field(
+        128,
+        ge=2,
+        description=(
+            "total number of rollouts per training step, over all problems and including the rollouts of earlier stages"
+        ),
+    )
     rounds: int = Field(
-        2, ge=1, le=64, description="number of allocation rounds, each with updated pass-rate estimates"
+        2,
+        ge=1,
+        le=64,
+        description=(
+            "number of rounds in which rollouts are allocated to problems; each round uses updated pass-rate estimates"
+        ),
     )
     confidence: float = Field(
-        0.95, gt=0, lt=1, description="confidence level of the pass-rate intervals that additional rollouts narrow"
+        0.95,
+        gt=0,
+        lt=1,
+        description=(
+            "confidence level of the pass-rate intervals; problems whose interval one more rollout would narrow most "
+            "get the most rollouts"
+        ),
     )
-    bonus: float = Field(0.1, ge=0, description="weight λ of the exploration bonus in a problem's priority")
+    bonus: float = Field(
+        0.1,
+        ge=0,
+        description=(
+            "weight of the exploration bonus in a problem's priority; the bonus is larger for problems with fewer "
+            "rollouts"
+        ),
+    )
     cumulative: bool = Field(
-        False, description="whether the exploration bonus counts all rollouts of the step, not only those of the round"
+        False,
+        description=(
+            "whether the exploration bonus grows with the number of all rollouts in the training step; false: only "
+            "with the round's rollouts"
+        ),
     )
-    skip_solved: bool = Field(False, description="whether to give no further rollouts to problems without a failure")
+    skip_solved: bool = Field(
+        False, description="whether to stop sampling problems whose rollouts in this training step have all succeeded"
+    )
     pool_seeded: bool = Field(
         True,
         description=(
-            "whether the priority's uncertainty term (Δ) counts rollouts with in-context examples; the bonus "
-            "always does"
+            "whether rollouts with in-context examples count in a problem's pass-rate interval; the exploration bonus "
+            "always counts them"
         ),
     )
     seed: Seed | None = Field(
-        None, description="options of in-context examples for problems without a success; null: plain prompts"
+        None,
+        description=(
+            "settings for adding in-context examples to the prompts of problems without a success; null: add no "
+            "examples"
+        ),
     )
 
     _counts: Counter[str] = PrivateAttr(default_factory=Counter)

@@ -63,17 +63,31 @@ class Rebalance(Stage):
     schedule: Schedule = Field(
         "hw",
         description=(
-            "target sum of a problem's absolute advantages: that of pass rate 1/2 (et), or up to twice as "
-            "much for hard problems (hw)"
+            "target for the sum of a problem's absolute advantages: that of a problem with pass rate 1/2 (et), or up "
+            "to twice as much for harder problems (hw)"
         ),
     )
-    n_max: int = Field(32, ge=1, description="maximum rollouts per problem, including its first rollouts")
+    n_max: int = Field(
+        32,
+        ge=1,
+        description=(
+            "maximum number of rollouts per problem in a training step, including the rollouts of earlier stages"
+        ),
+    )
     n_max_end: int | None = Field(
-        None, ge=1, description="n_max at the end of training, approached linearly; null: n_max stays constant"
+        None,
+        ge=1,
+        description=(
+            "value of n_max at the end of training, approached linearly from the initial n_max; null: n_max stays "
+            "constant"
+        ),
     )
     std: bool = Field(
         False,
-        description="whether to allocate rollouts for advantages that are divided by the group's standard deviation",
+        description=(
+            "whether the credit component divides advantages by the group's standard deviation, which changes how many "
+            "rollouts are needed"
+        ),
     )
 
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)

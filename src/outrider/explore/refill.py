@@ -56,20 +56,37 @@ class Refill(Stage):
         None,
         ge=1,
         description=(
-            "number of mixed groups (with successes and failures) per step; null: the step's initial number of groups"
+            "number of groups with both successes and failures per training step; null: the number of problems at the "
+            "start of the step"
         ),
     )
     n: int | None = Field(
-        None, ge=1, description="rollouts per new problem; null: as many as in the first stage's largest group"
+        None,
+        ge=1,
+        description=(
+            "number of rollouts for each new problem; null: the largest number that the first stage sampled for any "
+            "problem"
+        ),
     )
     attempts: int = Field(
-        10, ge=0, description="maximum rounds in which new problems are sampled; 0: drop groups without replacing them"
+        10,
+        ge=0,
+        description=(
+            "maximum number of rounds in which new problems are sampled; 0: drop groups with equal outcomes without "
+            "replacing them"
+        ),
     )
     oversample: int = Field(
-        3, ge=1, description="maximum number of new problems per round, as a multiple of the number of missing groups"
+        3,
+        ge=1,
+        description="maximum number of new problems per round for each group that is missing to reach the target",
     )
     surplus: Literal["drop", "keep"] = Field(
-        "drop", description="treatment of mixed groups beyond the target: drop or keep them"
+        "drop",
+        description=(
+            "treatment of groups with both successes and failures in excess of the target: drop them (drop) or train "
+            "on them too (keep)"
+        ),
     )
 
     _target: int = PrivateAttr(0)

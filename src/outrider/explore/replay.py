@@ -63,9 +63,14 @@ class Replay(Stage):
     """
 
     oldest: int | None = Field(
-        None, ge=1, description="maximum age of a replayed success in training steps; null: no limit"
+        None, ge=1, description="maximum age, in training steps, of a stored success that is replayed; null: no limit"
     )
-    stream: str = Field("main", description="name of the loss stream in which replayed rollouts are trained")
+    stream: str = Field(
+        "main",
+        description=(
+            "name of the loss stream (a separately weighted part of the loss) in which replayed rollouts are trained"
+        ),
+    )
 
     _kept: dict[str, _Success] = PrivateAttr(default_factory=dict)
     _steps: int = PrivateAttr(0)  # number of observed steps

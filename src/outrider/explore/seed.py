@@ -38,11 +38,17 @@ class ExemplarTemplate(Options):
         " Extract a general strategy, then think\n through the new problem, and finally\n"
         " provide the detailed solution.\n</task>\n\n<examples>\n{examples}</examples>\n\n"
         "<new_problem>{question}</new_problem>",
-        description="template of the prompt, with {examples} and {question}",
+        description=(
+            "template of the whole prompt; {examples} stands for the formatted in-context examples, {question} for the "
+            "problem's question"
+        ),
     )
     example: str = Field(
         ' <example id="{number}">\n  <problem>{problem}</problem>\n  <solution>{solution}</solution>\n </example>\n',
-        description="template of one example, with {problem} and {solution}; {number} counts from 1",
+        description=(
+            "template of one in-context example; {problem} stands for the example's question, {solution} for its "
+            "solution, {number} for its position from 1"
+        ),
     )
 
     @field_validator("whole", "example")
@@ -114,26 +120,45 @@ class Seed(Options):
     2
     """
 
-    k: int = Field(2, ge=1, le=64, description="number of in-context examples per prompt")
+    k: int = Field(2, ge=1, le=64, description="number of solved problems to add as in-context examples to a prompt")
     embed: Annotated[Embedder, ComponentOf(EMBEDDERS, "embedder", Embedder)] = Field(
-        default_factory=Tfidf, description="method that measures the similarity of problems, to choose the examples"
+        default_factory=Tfidf,
+        description=(
+            "embedder, which measures how similar two questions are; the solved problems with the most similar "
+            "questions become the examples"
+        ),
     )
     template: ExemplarTemplate = Field(
-        default_factory=ExemplarTemplate, description="template of a prompt with in-context examples"
+        default_factory=ExemplarTemplate,
+        description="templates by which in-context examples and the question are written into one prompt",
     )
-    max_tokens: int = Field(4096, ge=1, description="maximum length in tokens of a prompt with in-context examples")
+    max_tokens: int = Field(
+        4096,
+        ge=1,
+        description=(
+            "maximum length in tokens of a prompt with in-context examples; in longer prompts the examples' solutions "
+            "are truncated"
+        ),
+    )
     trained: Literal["as_generated", "original", "excluded"] = Field(
         "as_generated",
         description=(
-            "prompt on which rollouts are trained: the prompt with examples (as_generated), the plain prompt "
-            "(original), or none (excluded)"
+            "prompt with which rollouts that saw examples are trained: the prompt with examples (as_generated), the "
+            "plain prompt (original), or no training at all (excluded)"
         ),
     )
-    capacity: int = Field(10_000, ge=1, description="maximum number of solved problems to store as possible examples")
+    capacity: int = Field(
+        10_000,
+        ge=1,
+        description=(
+            "maximum number of solved problems to store as possible examples; beyond this number, the oldest is removed"
+        ),
+    )
     corpus: str | None = Field(
         None,
         description=(
-            "JSON Lines file of initial solved problems, with id, problem and solution; null: an empty corpus"
+            "JSON Lines file of solved problems (fields id, problem, solution) that serve as examples from the start; "
+            "null: only problems that the run itself solves"
         ),
     )
 

@@ -45,7 +45,11 @@ class Segmenter(Options):
     """Cuts a response into segments. Positions are tokens; text is never decoded and re-encoded."""
 
     answer_marks: list[Mark] = Field(
-        [], description="strings that announce an answer, such as \\boxed or ####; no branch starts after such a string"
+        [],
+        description=(
+            "strings that announce an answer, such as \\boxed or ####; branches start only before the first such "
+            "string in a response"
+        ),
     )
 
     def bounds(self, token_texts: Sequence[str], sampled_T: NDArray[np.bool_]) -> list[int]:
@@ -98,7 +102,7 @@ class Chunk(Segmenter):
     [2, 4]
     """
 
-    tokens: int = Field(50, ge=1, description="segment length in tokens")
+    tokens: int = Field(50, ge=1, description="length of each segment in tokens; the last segment may be shorter")
 
     def check(self, around: Surroundings) -> None:
         if self.tokens >= around.max_tokens:
@@ -123,7 +127,9 @@ class Delimiter(Segmenter):
     [2, 4]
     """
 
-    marks: list[Mark] = Field(["."], min_length=1, description="strings that end a segment")
+    marks: list[Mark] = Field(
+        ["."], min_length=1, description="strings after which a segment ends, such as a full stop or a line break"
+    )
 
     @property
     def requires(self) -> Needs:

@@ -32,12 +32,15 @@ class Sift(Stage):
     after the first answer, is implemented by the shaper ``until_box``.
     """
 
-    digit: bool = Field(True, description="whether to keep only responses that contain a digit")
+    digit: bool = Field(True, description="whether to drop responses that contain no digit")
     redundancy: float | None = Field(
         0.31,
         ge=0,
         le=1,
-        description="maximum fraction of a response's word 3-grams that repeat earlier ones; null: no limit",
+        description=(
+            "fraction of repeated word 3-grams above which a response is dropped as repetitive; null: drop no "
+            "repetitive responses"
+        ),
     )
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:

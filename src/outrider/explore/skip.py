@@ -64,9 +64,20 @@ class Skip(PlansAhead, Stage):
         0.5,
         gt=0,
         lt=1,
-        description=("factor on a problem's sampling probability after each step with only successes or only failures"),
+        description=(
+            "factor by which a problem's sampling probability falls with each consecutive training step in which its "
+            "rollouts all succeeded or all failed"
+        ),
     )
-    floor: float = Field(0.1, ge=0.02, le=1, description="minimum sampling probability of a problem")
+    floor: float = Field(
+        0.1,
+        ge=0.02,
+        le=1,
+        description=(
+            "minimum probability with which a problem is sampled, however often its rollouts have all succeeded or all "
+            "failed"
+        ),
+    )
 
     _streaks: dict[str, _Streak] = PrivateAttr(default_factory=dict)
     _skipped: dict[bool, int] = PrivateAttr(default_factory=lambda: {True: 0, False: 0})

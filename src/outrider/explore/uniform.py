@@ -20,7 +20,7 @@ class Uniform(PlansAhead, Stage):
     Uniform(n=4)
     """
 
-    n: int = Field(8, ge=1, description="number of rollouts per problem")
+    n: int = Field(8, ge=1, description="number of rollouts to sample per problem in a training step")
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         return before.begun(self.n * problems, (self.n, self.n))

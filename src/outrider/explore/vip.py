@@ -76,18 +76,38 @@ class Vip(Allocation):
     'rloo'
     """
 
-    min_n: int = Field(3, ge=2, description="minimum rollouts per problem")
+    min_n: int = Field(3, ge=2, description="minimum number of rollouts per problem in a training step")
     estimator: Estimator = Field(
         "rloo",
         description=(
-            "baseline whose gradient variance is minimised: leave_one_out (rloo), or group_mean without std (dr_grpo)"
+            "advantage estimator whose gradient variance is minimised: leave-one-out baseline (rloo), or group mean "
+            "without division by the standard deviation (dr_grpo)"
         ),
     )
     embed: Annotated[Embedder, ComponentOf(EMBEDDERS, "embedder", Embedder)] = Field(
-        default_factory=Tfidf, description="method that measures the similarity of questions"
+        default_factory=Tfidf,
+        description=(
+            "embedder, which measures how similar two questions are; a problem's pass rate is predicted from similar "
+            "questions"
+        ),
     )
-    bandwidth: float = Field(0.4, gt=0, description="bandwidth of the RBF kernel that compares questions")
-    epsilon: float = Field(0.05, gt=0, lt=0.5, description="minimum distance of estimated pass rates from 0 and 1")
+    bandwidth: float = Field(
+        0.4,
+        gt=0,
+        description=(
+            "bandwidth of the RBF kernel over question embeddings; with larger values, less similar questions also "
+            "influence a predicted pass rate"
+        ),
+    )
+    epsilon: float = Field(
+        0.05,
+        gt=0,
+        lt=0.5,
+        description=(
+            "minimum distance of observed and predicted pass rates from 0 and from 1; pass rates closer to 0 or 1 are "
+            "clipped"
+        ),
+    )
 
     _seen: dict[str, tuple[str, float]] = PrivateAttr(default_factory=dict)
     _predicted: dict[str, float] = PrivateAttr(default_factory=dict)

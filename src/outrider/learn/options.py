@@ -25,49 +25,75 @@ class LearnOptions(Options):
     (0.25, 0.25)
     """
 
-    lr: float = Field(1e-6, gt=0, description="peak learning rate of AdamW")
+    lr: float = Field(1e-6, gt=0, description="peak learning rate of AdamW, reached after the warm-up")
     warmup: str = Field(
         "0 steps",
-        description="length of the linear warm-up in training steps ('20 steps') or optimizer updates ('320 updates')",
+        description=(
+            "length of the linear warm-up of the learning rate, in training steps ('20 steps') or in optimizer updates "
+            "('320 updates')"
+        ),
     )
     schedule: Literal["constant", "cosine", "linear"] = Field(
-        "constant", description="learning-rate schedule after the warm-up"
+        "constant",
+        description=(
+            "learning-rate schedule: no decay (constant), or decay to 0 at the end of training along a cosine (cosine) "
+            "or a straight line (linear)"
+        ),
     )
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = Field(
-        (0.9, 0.999), description="AdamW betas: decay rates of the first and the second moment"
+        (0.9, 0.999),
+        description="AdamW betas: decay rates of the first moment (beta1) and of the second moment (beta2)",
     )
     weight_decay: float = Field(
-        0.0, ge=0, description="AdamW weight decay; an update shrinks weights by this fraction times the learning rate"
+        0.0,
+        ge=0,
+        description=(
+            "AdamW weight decay; each optimizer update shrinks the weights by this fraction times the learning rate"
+        ),
     )
     decay: Literal["matrices", "all"] = Field(
         "matrices",
-        description="parameters that get weight decay: matrices only (matrices), or biases and norms too (all)",
+        description=(
+            "parameters that get weight decay: weight matrices only (matrices), or all parameters, including biases "
+            "and norms (all)"
+        ),
     )
-    clip_norm: float | None = Field(1.0, gt=0, description="maximum gradient norm; null: no clipping")
+    clip_norm: float | None = Field(
+        1.0, gt=0, description="gradient norm above which gradients are scaled down to this norm; null: no clipping"
+    )
     minibatches: int = Field(
         1,
         ge=1,
         description=(
-            "number of mini-batches, one optimizer update each, per pass over a step's rollouts; a problem's "
-            "rollouts stay together"
+            "number of mini-batches, with one optimizer update each, into which a training step's rollouts are "
+            "divided; rollouts of the same problem stay together"
         ),
     )
-    epochs: int = Field(1, ge=1, description="number of passes over the rollouts of a training step")
+    epochs: int = Field(
+        1, ge=1, description="number of times that the optimizer goes through the rollouts of each training step"
+    )
     micro_tokens: Auto | Annotated[int, Field(ge=1)] = Field(
-        AUTO, description="maximum tokens per micro-batch; auto: set by the available memory, at most 16384"
+        AUTO,
+        description=(
+            "maximum number of tokens per micro-batch (one forward and backward pass); auto: what fits in memory, at "
+            "most 16384"
+        ),
     )
     deterministic: bool = Field(
-        False, description="whether to compute bit-for-bit reproducible gradients on a GPU (slower)"
+        False, description="whether to compute gradients on a GPU in a bit-for-bit reproducible way, which is slower"
     )
     compile: bool = Field(
         False,
-        description="whether to compile the LM head with torch.compile (faster on a GPU, after seconds of compilation)",
+        description=(
+            "whether to compile the LM head with torch.compile, which is faster on a GPU but adds some seconds of "
+            "compilation"
+        ),
     )
     gradient_checkpointing: Auto | bool = Field(
         AUTO,
         description=(
-            "whether to recompute activations in the backward pass (less memory, slower); auto: only if "
-            "memory requires it"
+            "whether to recompute activations in the backward pass, which needs less memory but more time; auto: only "
+            "if memory is too small otherwise"
         ),
     )
 
@@ -122,9 +148,15 @@ class SftOptions(Options):
 
     steps: int = Field(6339, ge=1)
     problems: int = Field(24, ge=1, description="number of problems per training step")
-    prompts: bool = Field(False, description="whether to train on prompt tokens too, as in pretraining")
+    prompts: bool = Field(
+        False, description="whether to train on the tokens of prompts as well as of solutions, as in pretraining"
+    )
     seed: int = Field(
-        0, ge=0, description="random seed of a new model's weights; the task's seed sets the order of problems"
+        0,
+        ge=0,
+        description=(
+            "random seed for the initial weights of a new model; the task's own seed sets the order of problems"
+        ),
     )
     learn: LearnOptions = Field(
         default_factory=lambda: LearnOptions(
@@ -150,16 +182,19 @@ class Fsdp2(LearnerEngine):
 
     offload: bool = Field(
         False,
-        description="whether to keep parameters, gradients and optimizer state in CPU memory (less GPU memory, slower)",
+        description=(
+            "whether to keep parameters, gradients and optimizer state in CPU memory, which needs less GPU memory but "
+            "more time"
+        ),
     )
 
 
 class Prices(Options):
     """Prices per million tokens, in any currency."""
 
-    prefill: float = Field(ge=0, description="price per million prompt tokens")
-    sample: float = Field(ge=0, description="price per million generated tokens")
-    train: float = Field(ge=0, description="price per million trained tokens")
+    prefill: float = Field(ge=0, description="price per million prompt tokens that the service reads")
+    sample: float = Field(ge=0, description="price per million tokens that the service generates")
+    train: float = Field(ge=0, description="price per million tokens on which the service trains")
 
 
 class Tinker(LearnerEngine, ServiceOptions):
@@ -168,7 +203,12 @@ class Tinker(LearnerEngine, ServiceOptions):
     The API key comes from the environment variable ``TINKER_API_KEY``, and is never written to disk.
     """
 
-    prices: Prices | None = Field(None, description="prices per million tokens, for the cost estimate of `--dry-run`")
+    prices: Prices | None = Field(
+        None,
+        description=(
+            "the service's prices per million tokens, from which `--dry-run` estimates the cost; null: no cost estimate"
+        ),
+    )
 
 
 LEARNER_ENGINES: dict[str, type[LearnerEngine]] = {"local": LocalLearning, "fsdp2": Fsdp2, "tinker": Tinker}

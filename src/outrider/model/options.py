@@ -22,19 +22,28 @@ class PolicyOptions(Options):
     every update is that small.
     """
 
-    chat: bool = Field(False, description="whether to format prompts with the tokenizer's chat template")
-    system: str | None = Field(None, description="system message; null: the chat template's default")
+    chat: bool = Field(
+        False,
+        description=(
+            "whether to format prompts with the tokenizer's chat template; false: use the problem's text unchanged"
+        ),
+    )
+    system: str | None = Field(
+        None, description="system message at the start of every prompt; null: the chat template's default"
+    )
     chat_template_kwargs: dict[str, bool | int | float | str] = Field(
-        default_factory=dict, description="keyword arguments of the chat template, such as {enable_thinking: false}"
+        default_factory=dict,
+        description="keyword arguments passed to the tokenizer's chat template, such as {enable_thinking: false}",
     )
     dtype: Literal["float32", "bfloat16"] = Field(
-        "float32", description="compute dtype of matmuls; trained weights stay float32"
+        "float32",
+        description="dtype of matrix multiplications in training and sampling; trained weights always stay float32",
     )
     check: bool = Field(
         True,
         description=(
-            "whether to check, after loading, that Outrider computes the same log-probabilities as the "
-            "model's own forward pass (docs/models.md)"
+            "whether to check, after loading, that Outrider's forward pass gives the same log-probabilities as the "
+            "model's own (docs/models.md)"
         ),
     )
 
@@ -56,13 +65,27 @@ class LoraOptions(Options):
     Source: LoRA, arXiv 2106.09685.
     """
 
-    rank: int = Field(16, ge=1, description="rank r of each LoRA adapter")
+    rank: int = Field(
+        16,
+        ge=1,
+        description=(
+            "rank of each LoRA adapter, the inner dimension of its two matrices; larger ranks train more parameters"
+        ),
+    )
     alpha: float = Field(
-        32.0, gt=0, description="LoRA scale: the product of an adapter's two matrices is multiplied by alpha / rank"
+        32.0,
+        gt=0,
+        description=(
+            "LoRA scale: the product of an adapter's two matrices is multiplied by alpha / rank before it is added to "
+            "the weights"
+        ),
     )
     targets: Literal["all-linear"] | list[str] = Field(
         "all-linear",
-        description="linear layers that get an adapter, such as [q_proj, v_proj]; all-linear: all except the LM head",
+        description=(
+            "names of the linear layers that get an adapter, such as [q_proj, v_proj]; all-linear: every linear layer "
+            "except the LM head"
+        ),
     )
 
 
@@ -70,26 +93,34 @@ class NewModel(Options):
     """The size of a new model with random weights."""
 
     layers: int = Field(3, ge=1)
-    width: int = Field(128, ge=64, multiple_of=64, description="hidden size")
-    context: int = Field(256, ge=8, description="context length: maximum tokens of prompt and response together")
-    vocabulary: int = Field(1000, ge=300, le=2000, description="maximum vocabulary size of a subword tokenizer")
+    width: int = Field(128, ge=64, multiple_of=64, description="size of the model's hidden states")
+    context: int = Field(
+        256, ge=8, description="context length: maximum number of tokens of prompt and response together"
+    )
+    vocabulary: int = Field(
+        1000, ge=300, le=2000, description="maximum number of tokens in the vocabulary, if the tokenizer uses subwords"
+    )
     init: float = Field(
         0.02,
         gt=0,
         le=1,
-        description="standard deviation of the initial weights; with 1/sqrt(width) a model learns to copy sooner",
+        description=(
+            "standard deviation of the random initial weights; with 1/sqrt(width), a model learns to copy tokens sooner"
+        ),
     )
 
 
 class TrainedPolicyOptions(PolicyOptions):
     """The policy of a run, with options for which weights are trained and which weights are exported."""
 
-    lora: LoraOptions | None = Field(None, description="LoRA adapter to train; null: train all weights")
+    lora: LoraOptions | None = Field(
+        None, description="settings for training LoRA adapters instead of the model's weights; null: train all weights"
+    )
     export: Literal["merged", "adapter"] = Field(
         "merged",
         description=(
-            "exported weights: the whole model with the adapter merged in (merged), or the adapter alone "
-            "(adapter, requires lora)"
+            "weights that are saved as the trained model: the full model with the adapter merged in (merged), or only "
+            "the adapter (adapter, requires lora)"
         ),
     )
 
@@ -107,18 +138,23 @@ class ServiceOptions(Options):
     url: str | None = Field(
         None,
         pattern="^https?://",
-        description="URL of the training service; null: $TINKER_BASE_URL if set, otherwise the hosted service",
+        description=(
+            "URL of the training service; null: the environment variable TINKER_BASE_URL if set, otherwise the hosted "
+            "service"
+        ),
     )
     seconds: float = Field(
-        600.0, gt=0, description="request timeout in seconds, after which the service counts as lost"
+        600.0, gt=0, description="time limit in seconds for a request, after which the service counts as unavailable"
     )
-    in_flight: int = Field(64, ge=1, description="maximum concurrent requests for rollouts")
+    in_flight: int = Field(
+        64, ge=1, description="maximum number of rollout requests sent to the service at the same time"
+    )
     rows: int = Field(
         1,
         ge=1,
         description=(
-            "multiple to which each update's row count is padded with untrained rows, for services that "
-            "compile per row count (SkyRL's JAX)"
+            "multiple to which the number of sequences per update is padded, for services that compile for each number "
+            "(SkyRL's JAX); 1: no padding"
         ),
     )
 

@@ -16,8 +16,8 @@ class Aggregate(Options):
     denominator: Literal["all", "with_signal"] = Field(
         "all",
         description=(
-            "rows counted in the denominator: all (all), or only rows with a non-zero advantage, the only "
-            "ones then trained (with_signal)"
+            "sequences that count in the loss's denominator: all of them (all), or only those with a non-zero "
+            "advantage, which are then the only ones trained (with_signal)"
         ),
     )
 
@@ -55,7 +55,12 @@ class Constant(Aggregate):
     """Divides by the number of rows times a constant, which does not depend on response lengths."""
 
     length: int | None = Field(
-        None, ge=1, description="constant number of tokens per row in the denominator; null: sample.max_tokens"
+        None,
+        ge=1,
+        description=(
+            "number of tokens by which each sequence counts in the denominator, whatever its length; null: the value "
+            "of sample.max_tokens"
+        ),
     )
 
     @property

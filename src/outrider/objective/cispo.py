@@ -33,10 +33,10 @@ class Cispo(Bounded):
         ge=0,
         le=1,
         strict=True,
-        description="lower clip range: the importance weight is at least 1 - low; null: no bound",
+        description="clip range below 1: the importance weight of a token is at least 1 - low; null: no lower bound",
     )
     high: float = Field(
-        4.0, ge=0, strict=True, description="upper clip range: the importance weight is at most 1 + high"
+        4.0, ge=0, strict=True, description="clip range above 1: the importance weight of a token is at most 1 + high"
     )
 
     @property

@@ -35,19 +35,24 @@ class Clip(Bounded):
         ge=0,
         le=1,
         strict=True,
-        description="lower clip range: the importance ratio is clipped at 1 - low; 1: no bound",
+        description="clip range below 1: importance ratios are clipped at 1 - low; 1: no lower bound",
     )
     high: float = Field(
-        0.2, ge=0, strict=True, description="upper clip range: the importance ratio is clipped at 1 + high"
+        0.2, ge=0, strict=True, description="clip range above 1: importance ratios are clipped at 1 + high"
     )
     dual: float | None = Field(
-        None, gt=1, description="dual clip: upper bound of the ratio for negative advantages (PPO's c); null: no bound"
+        None,
+        gt=1,
+        description=(
+            "dual clip (PPO's c): upper bound of the importance ratio where the advantage is negative; null: no such "
+            "bound"
+        ),
     )
     ratio: RatioLevel = Field(
         "token",
         description=(
-            "importance ratio: per token (token), per response (sequence, GSPO), or per response with token "
-            "gradients (sequence_token, GSPO-token)"
+            "level of the importance ratio: per token (token), per response as in GSPO (sequence), or per response "
+            "with a gradient per token as in GSPO-token (sequence_token)"
         ),
     )
 

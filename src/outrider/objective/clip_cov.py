@@ -31,10 +31,23 @@ class ClipCov(Selection):
         2e-4,
         gt=0,
         le=1,
-        description="fraction of an optimizer batch's trainable tokens that lose their gradient; at least one token",
+        description=(
+            "fraction of an optimizer batch's trainable tokens that lose their policy gradient, rounded to at least "
+            "one token"
+        ),
     )
-    low: float = Field(1.0, description="minimum covariance (of log-probability and advantage) of an excluded token")
-    high: float = Field(5.0, description="maximum covariance (of log-probability and advantage) of an excluded token")
+    low: float = Field(
+        1.0,
+        description=(
+            "minimum covariance between log-probability and advantage at which a token may lose its policy gradient"
+        ),
+    )
+    high: float = Field(
+        5.0,
+        description=(
+            "maximum covariance between log-probability and advantage at which a token may lose its policy gradient"
+        ),
+    )
 
     @model_validator(mode="after")
     def _some_fit(self) -> ClipCov:

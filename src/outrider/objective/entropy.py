@@ -30,15 +30,29 @@ class EntropyOptions(Options):
     """A bonus for the policy's entropy, constant or adapted towards a target."""
 
     bonus: float = Field(
-        0.0, ge=0, description="coefficient of the entropy bonus in the loss; with a target, the initial coefficient"
+        0.0,
+        ge=0,
+        description=(
+            "coefficient of the entropy bonus in the loss; 0: no bonus; if target is set, the coefficient in the first "
+            "training step"
+        ),
     )
     target: float | None = Field(
         None,
         gt=0,
-        description=("target entropy in nats per token, below which the coefficient rises; null: constant coefficient"),
+        description=(
+            "target entropy in nats per token: the coefficient of the bonus rises below the target and falls above it; "
+            "null: constant coefficient"
+        ),
     )
-    step: float = Field(1e-4, gt=0, description="change of the coefficient per training step; used only with a target")
-    most: float = Field(0.005, gt=0, description="maximum of the coefficient; used only with a target")
+    step: float = Field(
+        1e-4,
+        gt=0,
+        description=(
+            "amount by which the coefficient of the entropy bonus changes per training step; used only if target is set"
+        ),
+    )
+    most: float = Field(0.005, gt=0, description="maximum coefficient of the entropy bonus; used only if target is set")
 
     @model_validator(mode="after")
     def _begins_in_bounds(self) -> EntropyOptions:

@@ -27,7 +27,8 @@ class Forking(Selection):
         gt=0,
         le=1,
         description=(
-            "fraction of an optimizer batch's trainable tokens to train on: the tokens with the highest entropy"
+            "fraction of an optimizer batch's trainable tokens that keep their policy gradient: those with the highest "
+            "entropy"
         ),
     )
 

@@ -30,8 +30,22 @@ class Gmpo(Bounded):
     Source: arXiv 2507.20673, with the ratio range (e^-0.4, e^0.4).
     """
 
-    low: float = Field(0.4, ge=0, strict=True, description="lower clip range: a token's log ratio is clipped at -low")
-    high: float = Field(0.4, ge=0, strict=True, description="upper clip range: a token's log ratio is clipped at high")
+    low: float = Field(
+        0.4,
+        ge=0,
+        strict=True,
+        description=(
+            "clip range below 0 of a token's log ratio: with a negative advantage, the log ratio is clipped at -low"
+        ),
+    )
+    high: float = Field(
+        0.4,
+        ge=0,
+        strict=True,
+        description=(
+            "clip range above 0 of a token's log ratio: with a positive advantage, the log ratio is clipped at high"
+        ),
+    )
 
     @property
     def diagnostics(self) -> tuple[str, ...]:

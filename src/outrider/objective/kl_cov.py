@@ -31,9 +31,14 @@ class KlCov(Selection):
         2e-3,
         gt=0,
         le=1,
-        description="fraction of an optimizer batch's trainable tokens that get a KL penalty; at least one token",
+        description=(
+            "fraction of an optimizer batch's trainable tokens that get a KL penalty (those with the highest "
+            "covariance), rounded to at least one token"
+        ),
     )
-    coef: float = Field(1.0, gt=0, description="coefficient of the KL penalty on the selected tokens")
+    coef: float = Field(
+        1.0, gt=0, description="coefficient of the KL penalty on the tokens with the highest covariance; 0: no penalty"
+    )
 
     def select(self, rows: Sequence[WeightedRow]) -> list[Selected]:
         every = covariances(rows)

@@ -21,12 +21,20 @@ class Mask(Correction):
     level: WeightLevel = Field(
         "sequence",
         description=(
-            "importance weights: per token (token), or per response, as product (sequence) or geometric mean "
-            "(geometric) of the token weights"
+            "level of the importance weight: each token (token), or each response, as the product of its token weights "
+            "(sequence) or as their geometric mean (geometric)"
         ),
     )
-    low: float = Field(0.0, ge=0, description="minimum importance weight; tokens or responses below it are masked")
-    high: float = Field(2.0, gt=0, description="maximum importance weight; tokens or responses above it are masked")
+    low: float = Field(
+        0.0,
+        ge=0,
+        description="minimum importance weight; tokens or responses with a smaller weight are excluded from the loss",
+    )
+    high: float = Field(
+        2.0,
+        gt=0,
+        description="maximum importance weight; tokens or responses with a larger weight are excluded from the loss",
+    )
 
     @model_validator(mode="after")
     def _some_fit(self) -> Mask:

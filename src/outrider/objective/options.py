@@ -35,21 +35,24 @@ class Kl(Options):
         0.0,
         ge=0,
         strict=True,
-        description="coefficient of the KL penalty in the loss; 0: no penalty and no reference model",
+        description="coefficient of the KL penalty in the loss; 0: no KL penalty, and no reference model is loaded",
     )
     estimator: Annotated[KlEstimator, ComponentOf(KL_ESTIMATORS, "KL estimator", KlEstimator, bare=True)] = Field(
         default_factory=K3,
-        description="estimator of the KL: k1, k2 or k3, which differ in their gradients (see objective/kl.py)",
+        description=(
+            "estimator of the KL divergence per token, with d the reference's log-probability minus the policy's: -d "
+            "(k1), d²/2 (k2), or exp(d) - d - 1 (k3)"
+        ),
     )
     mask_without_signal: bool = Field(
-        False, description="whether to drop the KL penalty of groups whose advantages are all zero"
+        False, description="whether to omit the KL penalty in groups whose advantages are all zero"
     )
     reset_every: int | None = Field(
         None,
         ge=1,
         description=(
-            "training steps between resets, which make the policy the new reference and clear the optimizer "
-            "state; null: never"
+            "number of training steps after which the current policy becomes the reference model and the optimizer "
+            "state is cleared; null: never"
         ),
     )
 
@@ -73,38 +76,45 @@ class ObjectiveOptions(Options):
     """
 
     surrogate: Annotated[Surrogate, ComponentOf(SURROGATES, "surrogate", Surrogate)] = Field(
-        default_factory=Clip, description="policy loss, such as PPO's clipped objective"
+        default_factory=Clip, description="policy loss, such as PPO's clipped objective (clip)"
     )
     select: Annotated[Selection, ComponentOf(SELECTIONS, "token selection", Selection)] | None = Field(
         None,
         description=(
-            "selection of tokens in each optimizer batch, to exclude them or to change their loss; null: no selection"
+            "rule that selects tokens of each optimizer batch, to exclude them from the loss or to change their loss; "
+            "null: treat all tokens alike"
         ),
     )
-    kl: Kl = Field(default_factory=Kl, description="options of the KL penalty towards a reference model")
+    kl: Kl = Field(
+        default_factory=Kl, description="settings for the KL penalty that keeps the policy close to a reference model"
+    )
     entropy: EntropyOptions = Field(
-        default_factory=EntropyOptions, description="options of the entropy bonus in the loss"
+        default_factory=EntropyOptions, description="settings for the entropy bonus in the loss"
     )
     correction: Annotated[Correction, ComponentOf(CORRECTIONS, "correction", Correction)] | None = Field(
         None,
         description=(
-            "correction for probabilities that differ between sampler and learner; null: use the sampler's "
-            "log-probabilities as old ones"
+            "off-policy correction if sampler and learner compute different probabilities; null: use the sampler's "
+            "log-probabilities in the importance ratio"
         ),
     )
     aggregate: Annotated[Aggregate, ComponentOf(AGGREGATES, "way to aggregate", Aggregate)] = Field(
-        default_factory=TokenMean, description="aggregation of token losses, which sets the denominator of their sum"
+        default_factory=TokenMean,
+        description="way in which token losses are averaged, such as over all tokens or first within each response",
     )
     streams: dict[str, Annotated[float, Field(ge=0)]] = Field(
         {"main": 1.0},
         min_length=1,
-        description="weight of each loss stream in the total loss, including its KL and entropy terms",
+        description=(
+            "weight of each loss stream (by name) in the total loss; the weight also applies to the stream's KL and "
+            "entropy terms"
+        ),
     )
     prefix: PrefixPolicy = Field(
         "mask",
         description=(
-            "training of prefix tokens that branches share: once, with the parent's advantage (mask) or the "
-            "mean advantage over all branches (count_once), or in every branch (repeat)"
+            "training of prefix tokens that several branches share: once, with the parent's advantage (mask); once, "
+            "with the branches' mean advantage (count_once); or in every branch (repeat)"
         ),
     )
 

@@ -31,12 +31,18 @@ class Sapo(Surrogate):
     tau_positive: float = Field(
         1.0,
         gt=0,
-        description="steepness τ+ of the gate for positive advantages; larger values reduce the gradient sooner",
+        description=(
+            "steepness of the sigmoid gate where the advantage is positive; with larger values, the gradient falls "
+            "faster as the ratio leaves 1"
+        ),
     )
     tau_negative: float = Field(
         1.05,
         gt=0,
-        description="steepness τ- of the gate for negative advantages; larger values reduce the gradient sooner",
+        description=(
+            "steepness of the sigmoid gate where the advantage is negative; with larger values, the gradient falls "
+            "faster as the ratio leaves 1"
+        ),
     )
 
     @property

@@ -48,27 +48,38 @@ class Simko(Bounded):
         ge=0,
         le=1,
         strict=True,
-        description="lower clip range: the importance ratio is clipped at 1 - low; 1: no bound",
+        description="clip range below 1: importance ratios are clipped at 1 - low; 1: no lower bound",
     )
     high: float = Field(
-        0.2, ge=0, strict=True, description="upper clip range: the importance ratio is clipped at 1 + high"
+        0.2, ge=0, strict=True, description="clip range above 1: importance ratios are clipped at 1 + high"
     )
     quantile: float = Field(
         0.8,
         ge=0,
         lt=1,
         description=(
-            "quantile level τ: a token is forking if its entropy exceeds this quantile of its response's entropies"
+            "quantile of the entropies in a response; tokens with an entropy above it count as forking tokens and are "
+            "trained differently"
         ),
     )
-    top: int = Field(3, ge=1, description="number K of most probable tokens that get a share of a success's gradient")
+    top: int = Field(
+        3,
+        ge=1,
+        description="number of most probable tokens that share part of the gradient of a success at a forking token",
+    )
     share: float = Field(
-        0.01, ge=0, le=1, description="alpha, fraction of a success's gradient that goes to the K most probable tokens"
+        0.01,
+        ge=0,
+        le=1,
+        description="fraction of the gradient of a success at a forking token that goes to the most probable tokens",
     )
     penalty: float = Field(
         1.1,
         ge=1,
-        description="factor λ on a failure's advantage at forking tokens where the most probable token was sampled",
+        description=(
+            "factor on the negative advantage of a forking token if the most probable token was sampled there; 1: no "
+            "change"
+        ),
     )
 
     @property

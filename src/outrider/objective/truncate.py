@@ -19,11 +19,11 @@ class Truncate(Correction):
     level: WeightLevel = Field(
         "token",
         description=(
-            "importance weights: per token (token), or per response, as product (sequence) or geometric mean "
-            "(geometric) of the token weights"
+            "level of the importance weight: each token (token), or each response, as the product of its token weights "
+            "(sequence) or as their geometric mean (geometric)"
         ),
     )
-    cap: float = Field(2.0, gt=0, description="maximum importance weight, to which larger weights are truncated")
+    cap: float = Field(2.0, gt=0, description="maximum importance weight; larger weights are set to this value")
 
     @property
     def weight_level(self) -> WeightLevel:

@@ -19,8 +19,8 @@ class Unclipped(Surrogate):
     ratio: RatioLevel = Field(
         "token",
         description=(
-            "importance ratio: per token (token), per response (sequence), or per response with token "
-            "gradients (sequence_token)"
+            "level of the importance ratio: per token (token), per response (sequence), or per response with a "
+            "gradient per token (sequence_token)"
         ),
     )
 

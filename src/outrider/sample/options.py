@@ -16,27 +16,40 @@ ROWS, SHARE = 256, 0.5
 class SampleOptions(Options):
     """Options of sampling, including the compute path."""
 
-    temperature: float = Field(1.0, ge=0, description="sampling temperature; 0: greedy")
-    top_p: float = Field(
-        1.0, gt=0, le=1, description="nucleus sampling: probability mass of the tokens to sample from; 1: off"
+    temperature: float = Field(
+        1.0,
+        ge=0,
+        description="softmax temperature for sampling tokens; 0: always take the most probable token (greedy)",
     )
-    top_k: int = Field(0, ge=0, description="top-k sampling: number of likeliest tokens to sample from; 0: off")
-    max_tokens: int = Field(128, ge=1, description="maximum response length in tokens, including the end token")
+    top_p: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description=(
+            "probability mass for nucleus (top-p) sampling: only the most probable tokens that together reach this "
+            "mass are sampled; 1: off"
+        ),
+    )
+    top_k: int = Field(
+        0, ge=0, description="number of most probable tokens from which each token is sampled (top-k sampling); 0: off"
+    )
+    max_tokens: int = Field(128, ge=1, description="maximum length of a response in tokens, including the end token")
     stop: list[Annotated[str, Field(min_length=1)]] = Field(
         default_factory=list,
-        description="stop strings, in addition to the end tokens; the stop string stays in the response",
+        description="strings at which a response ends, in addition to the end tokens; the string stays in the response",
     )
     rows: Auto | Annotated[int, Field(ge=1)] = Field(
         AUTO,
         description=(
-            "maximum responses in one decoding batch per process; auto: set by the available memory in "
-            "training, otherwise 256"
+            "maximum number of responses that a process decodes together in one batch; auto: what fits in memory "
+            "during training, otherwise 256"
         ),
     )
     path: Literal["auto", "fused", "packed", "plain"] = Field(
         "auto",
         description=(
-            "implementation of the forward pass; auto: the fastest that gives the same results as the model's own"
+            "implementation of the forward pass: Outrider's decoder (fused), the model's layers with Outrider's "
+            "attention (packed), or the model's own code (plain); auto: the fastest with the same results as plain"
         ),
     )
 
@@ -66,21 +79,25 @@ class Vllm(SamplerEngine):
 
     servers: list[Annotated[str, Field(pattern="^https?://[^/]+/?$")]] = Field(
         default_factory=list,
-        description=(
-            "addresses of vLLM servers, such as http://127.0.0.1:8000; empty: vLLM runs inside the run's processes"
-        ),
+        description="URLs of vLLM servers, such as http://127.0.0.1:8000; []: vLLM runs inside the run's own processes",
     )
     folder: str | None = Field(
-        None, description="folder through which vLLM gets new weights; null: this machine's temporary folder"
+        None,
+        description="folder through which new weights are passed to vLLM; null: the temporary folder of this machine",
     )
     memory: Auto | Annotated[float, Field(gt=0, le=1)] = Field(
         AUTO,
-        description="fraction of a GPU's memory for in-process vLLM, including weights; auto: as much as vLLM needs",
+        description=(
+            "fraction of GPU memory that vLLM may use inside the run's processes, including its weights; auto: what "
+            "vLLM is estimated to need"
+        ),
     )
     in_flight: int = Field(
-        64, ge=1, description="maximum concurrent requests from each process of the run to each server"
+        64, ge=1, description="maximum number of concurrent requests that each process of the run sends to each server"
     )
-    seconds: float = Field(600.0, gt=0, description="request timeout in seconds, after which the server counts as lost")
+    seconds: float = Field(
+        600.0, gt=0, description="time limit in seconds for a request, after which the server counts as unavailable"
+    )
 
     @property
     def share(self) -> float:

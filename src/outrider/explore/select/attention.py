@@ -34,13 +34,24 @@ class Attention(Selector):
     requires: ClassVar[Needs] = frozenset({"attention"})
 
     quantile: float = Field(
-        0.8, ge=0, le=1, description="quantile of influence over all steps, below which a step is no branch point"
+        0.8,
+        ge=0,
+        le=1,
+        description=(
+            "quantile, over the steps of a response, of the attention received from later steps; branch points are "
+            "steps at or above this quantile"
+        ),
     )
     ahead: int = Field(
-        4, ge=1, description="minimum distance Δ, in steps, from which the attention of later steps counts"
+        4, ge=1, description="minimum distance in steps between a step and a later step whose attention to it counts"
     )
     distance: int = Field(
-        512, ge=0, description="minimum number of tokens before the first branch point and between branch points"
+        512,
+        ge=0,
+        description=(
+            "minimum number of tokens between branch points, and between the start of the response and the first "
+            "branch point"
+        ),
     )
 
     def select(self, source: Source, pivots: int) -> list[Pivot]:

@@ -36,10 +36,17 @@ class Boundary(Selector):
         14,
         ge=1,
         description=(
-            "number of cuts at which all paths branch; later rounds use random cuts for the remaining rollouts"
+            "number of rounds in which all rollouts of a problem branch, in round d at their d-th segment boundary; "
+            "later rounds branch at random boundaries"
         ),
     )
-    width: int = Field(16, ge=2, description="maximum rollouts per problem")
+    width: int = Field(
+        16,
+        ge=2,
+        description=(
+            "maximum number of rollouts per problem, including its first rollouts; branching stops at this number"
+        ),
+    )
 
     @property
     def fills(self) -> int:

@@ -24,7 +24,13 @@ class UniformCut(Selector):
 
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "tree"
 
-    include_root: bool = Field(True, description="whether branches may also start at the end of the prompt")
+    include_root: bool = Field(
+        True,
+        description=(
+            "whether the end of the prompt counts as a possible branch point; a branch from there is a new independent "
+            "rollout"
+        ),
+    )
 
     @property
     def plants(self) -> bool:

@@ -44,12 +44,26 @@ class Utility(Selector):
         2.0,
         ge=0,
         le=1000,
-        description="gamma, exponent of relative depth that favours late branch points; 0: no preference",
+        description=(
+            "exponent of a branch point's relative position in the response (0 to 1) in its selection weight; larger: "
+            "later branch points; 0: no preference"
+        ),
     )
     memory: int = Field(
-        10_000, ge=1, description="number of latest branching outcomes to which the model of recoverability is fitted"
+        10_000,
+        ge=1,
+        description=(
+            "number of most recent branching outcomes from which the selector learns how the chance of recovery "
+            "depends on position"
+        ),
     )
-    include_root: bool = Field(False, description="whether branches may also start at the end of the prompt")
+    include_root: bool = Field(
+        False,
+        description=(
+            "whether the end of the prompt counts as a possible branch point; a branch from there is a new independent "
+            "rollout"
+        ),
+    )
     _recover: Recoverability = PrivateAttr()
 
     def model_post_init(self, context: Any, /) -> None:
