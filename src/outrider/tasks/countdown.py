@@ -49,11 +49,11 @@ class Countdown(Task):
         (3, 4, 5, 6),
         min_length=1,
         description=(
-            "possible amounts of given numbers in a problem, drawn with equal probability; each amount is a difficulty "
-            "level"
+            "possible counts of the numbers given in a problem, drawn with equal probability; each count is a "
+            "difficulty level"
         ),
     )
-    highest: int = Field(12, ge=2, le=99, description="largest value of a number that a problem gives")
+    highest: int = Field(12, ge=2, le=99, description="largest number that may be given in a problem")
     cap: int = Field(
         60,
         ge=4,

@@ -98,8 +98,8 @@ class PythonTool(TurnTable):
     sandbox: Isolation = Field(
         "required",
         description=(
-            "isolation of the policy's code: a sandbox (required), or none, so that the code runs with all rights of "
-            "this user (none)"
+            "isolation of the policy's code: in a sandbox (required), or without isolation, with all rights of this "
+            "user (none)"
         ),
     )
     limits: TurnLimits = Field(

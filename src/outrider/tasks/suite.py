@@ -43,7 +43,7 @@ class TestSet(Options):
         None,
         description=(
             "Hugging Face Hub dataset with this test set (hf:name@config:split), used if the suite's option data is "
-            "null"
+            "null; null: no dataset on the Hub"
         ),
     )
     hub_fields: dict[str, str] = Field(

@@ -28,8 +28,8 @@ class TurnLimits(Options):
         256,
         ge=1,
         description=(
-            "maximum number of rollouts that run at the same time; rollouts of a problem that are requested together "
-            "always do"
+            "maximum number of rollouts that run at the same time; rollouts requested together for one problem always "
+            "run together"
         ),
     )
     seconds: float = Field(

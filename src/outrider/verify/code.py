@@ -43,8 +43,8 @@ class CodeVerifier(PooledVerifier):
     sandbox: Isolation = Field(
         "required",
         description=(
-            "isolation of the tested program: a sandbox (required), or none, so that the program runs with all rights "
-            "of this user (none)"
+            "isolation of the tested program: in a sandbox (required), or without isolation, with all rights of this "
+            "user (none)"
         ),
     )
 
@@ -153,7 +153,10 @@ class UnitTests(CodeVerifier):
     )
     prefix: str | None = Field(
         None,
-        description="table field with code that is put before the response, which continues it; null: no such code",
+        description=(
+            "table field with code to put before the response, for responses that continue given code; null: no such "
+            "code"
+        ),
     )
     code: Code = Field(
         "block",

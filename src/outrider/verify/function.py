@@ -64,8 +64,8 @@ class Function(PooledVerifier):
     style: Style = Field(
         "plain",
         description=(
-            "way in which the function is called: with problem and response (plain), as by TRL (trl), or as by the "
-            "package verifiers (verifiers)"
+            "way in which the function is called: with problem and response (plain), as TRL calls reward functions "
+            "(trl), or as the package verifiers does (verifiers)"
         ),
     )
     completion: Literal["answer", "whole"] | None = Field(
