@@ -57,8 +57,8 @@ class TokensAnalysis(RolloutSelection):
         "trained",
         min_length=1,
         description=(
-            "model that computes the token values: the run's final model (trained), its initial model (start), its "
-            "checkpoint of step n (step-<n>), or any model with the same vocabulary"
+            "model that computes entropies and other token values: the run's final model (trained), its initial model "
+            "(start), its checkpoint of step n (step-<n>), or any model with the same vocabulary"
         ),
     )
     temperature: float = Field(

@@ -35,14 +35,18 @@ class OldOption(argparse.Action):
 
 def add_overrides(parser: argparse.ArgumentParser, example: str) -> None:
     """Add ``key=value`` overrides, and ``--dry-run``, which prints the resolved configuration."""
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help=f"dotted overrides, e.g. {example}")
+    parser.add_argument(
+        "overrides", nargs="*", metavar="key=value", help=f"options to change, by dotted key, e.g. {example}"
+    )
     parser.add_argument("--dry-run", action="store_true", help="print the whole resolved configuration and stop")
 
 
 def add_setting(parser: argparse.ArgumentParser) -> None:
     """Add ``--setting``, which selects a recipe's setting."""
     parser.add_argument(
-        "--setting", metavar="SETTING", help="a shipped setting (see `outrider settings`) or a YAML file (countdown)"
+        "--setting",
+        metavar="SETTING",
+        help="model, task and budget: a shipped setting (see `outrider settings`) or a YAML file (default: countdown)",
     )
 
 
@@ -61,7 +65,10 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=FIELD",
-        help="column and the dump's field for it, e.g. success='reward >= 1' problem=prompt; repeatable",
+        help=(
+            "column, and the field or expression of the rollouts that gives its values, e.g. problem=prompt or "
+            "success='reward >= 1'; repeatable"
+        ),
     )
 
 

@@ -12,7 +12,9 @@ def add_to(commands: Commands) -> None:
     parser = commands.add_parser(
         "check", help="run the contract tests on your own component", description=__doc__, allow_abbrev=False
     )
-    parser.add_argument("component", metavar="COMPONENT", help="import path of a class, such as my_methods.py:Retry")
+    parser.add_argument(
+        "component", metavar="COMPONENT", help="import path of the component's class, such as my_methods.py:Retry"
+    )
     add_overrides(parser, "n=4")
     parser.set_defaults(run=run)
 

@@ -16,7 +16,7 @@ def add_to(commands: Commands) -> None:
         nargs="+",
         metavar="RUN",
         help=(
-            "run folder, folder of `evaluate --out`, or rollouts of another framework; the first one is the baseline"
+            "run folder, folder of `evaluate --out`, or rollouts of another framework; the first RUN is the baseline"
         ),
     )
     parser.add_argument(

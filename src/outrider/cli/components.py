@@ -15,7 +15,10 @@ def add_to(commands: Commands) -> None:
         "components", help="list the components that a recipe can name", description=__doc__, allow_abbrev=False
     )
     parser.add_argument(
-        "kind", nargs="?", metavar="KIND", help="kind of component: stage, baseline, shaper, … (default: all)"
+        "kind",
+        nargs="?",
+        metavar="KIND",
+        help="kind of component to list: stage, baseline, shaper, … (default: all kinds)",
     )
     parser.set_defaults(run=run)
 

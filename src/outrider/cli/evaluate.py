@@ -17,17 +17,31 @@ def add_to(commands: Commands) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("evaluate", help="evaluate a model on a task", description=__doc__, allow_abbrev=False)
     parser.add_argument(
-        "model", metavar="MODEL", help="base:<name> (shipped), a folder, a GGUF file, or a name on the hub"
+        "model",
+        metavar="MODEL",
+        help="model to evaluate: base:<name> (shipped), a folder, a GGUF file, or a Hugging Face Hub name",
     )
     add_task(parser)
-    parser.add_argument("--protocol", metavar="NAME", help="evaluation protocol of a paper: dr-grpo, dars, xrpo, still")
-    parser.add_argument("--n", type=int, metavar="N", help="samples per problem (evaluate.n)")
     parser.add_argument(
-        "--problems", type=int, metavar="P", help="number of held-out problems (evaluate.problems; all for a suite)"
+        "--protocol",
+        metavar="NAME",
+        help="settings of a paper's evaluation: dr-grpo, dars, xrpo or still (default: Outrider's own)",
+    )
+    parser.add_argument(
+        "--n", type=int, metavar="N", help="number of responses to sample per problem (default: evaluate.n)"
+    )
+    parser.add_argument(
+        "--problems",
+        type=int,
+        metavar="P",
+        help="number of held-out problems to evaluate on (default: evaluate.problems; for a suite, all)",
     )
     add_overrides(parser, "sample.max_tokens=96 evaluate.greedy=false")
     parser.add_argument(
-        "--out", type=folder, metavar="DIR", help="folder for rollouts and table (default: nothing is written)"
+        "--out",
+        type=folder,
+        metavar="DIR",
+        help="folder in which rollouts and the table of results are saved (default: nothing is saved)",
     )
     parser.set_defaults(run=run)
 

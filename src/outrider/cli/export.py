@@ -22,17 +22,23 @@ def add_to(commands: Commands) -> None:
         "--to",
         choices=("inspect", "trackio", "parquet"),
         required=True,
-        help="format: one .eval log per split and step, traces in a trackio project, or one Parquet table",
+        help=(
+            "format: one Inspect .eval log per split and step (inspect), traces in a trackio project (trackio), or one "
+            "table (parquet)"
+        ),
     )
     parser.add_argument(
-        "--out", type=folder, metavar="DIR", help="output folder (RUN/export/TARGET; for trackio: TRACKIO_DIR)"
+        "--out",
+        type=folder,
+        metavar="DIR",
+        help="output folder (default: RUN/export/TARGET; for trackio: $TRACKIO_DIR)",
     )
     parser.add_argument(
         "--split",
         action="append",
         default=[],
         choices=("train", "evaluate", "greedy"),
-        help="only rollouts of this split; repeatable (all)",
+        help="split whose rollouts are exported, such as train; repeatable (default: all splits)",
     )
     parser.add_argument(
         "--step",
@@ -40,9 +46,9 @@ def add_to(commands: Commands) -> None:
         default=[],
         type=int,
         metavar="N",
-        help="only rollouts of this step; repeatable (all)",
+        help="training step whose rollouts are exported; repeatable (default: all steps)",
     )
-    parser.add_argument("--project", metavar="NAME", help="trackio project (outrider)")
+    parser.add_argument("--project", metavar="NAME", help="name of the trackio project (default: outrider)")
     add_columns(parser)
     parser.set_defaults(run=run)
 

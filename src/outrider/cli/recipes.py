@@ -26,12 +26,14 @@ def add_to(commands: Commands) -> None:
         nargs="*",
         metavar="WORD|show RECIPE",
         help=(
-            "list the recipes with these words in name, paper or summary; `show RECIPE` prints a recipe's "
-            "file, and its credit for an example group"
+            "words to search for in names, papers and summaries of recipes; or `show RECIPE`, which prints a "
+            "recipe's file and the advantages that it assigns in an example group"
         ),
     )
     parser.add_argument(
-        "--goal", metavar="GOAL", help="list the recipes for a goal, best evidence first; `--goal list` lists the goals"
+        "--goal",
+        metavar="GOAL",
+        help="goal for which to list recipes, those with the best evidence first; `--goal list` lists the goals",
     )
     add_setting(parser)
     parser.set_defaults(run=run)

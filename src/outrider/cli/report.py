@@ -24,15 +24,20 @@ def add_to(commands: Commands) -> None:
         "--out",
         type=folder,
         metavar="PLACE",
-        help="page X.html, with X.json next to it; or a folder for report.html and report.json (default: RUN)",
+        help=(
+            "output file X.html (X.json is written next to it), or folder for report.html and report.json (default: "
+            "RUN)"
+        ),
     )
     add_columns(parser)
     parser.add_argument(
         "--watch",
         action="store_true",
-        help="serve the page from this machine and update it during the run, until Ctrl-C",
+        help="serve the page from this machine and update the page while the run goes on, until Ctrl-C",
     )
-    parser.add_argument("--port", type=int, default=8765, metavar="N", help="port of --watch (8765)")
+    parser.add_argument(
+        "--port", type=int, default=8765, metavar="N", help="port on which --watch serves the page (default: 8765)"
+    )
     parser.set_defaults(run=run)
 
 

@@ -15,13 +15,21 @@ def add_to(commands: Commands) -> None:
         "file",
         type=folder,
         metavar="FILE",
-        help="generations: a run folder, or a dump of another framework (docs/import.md)",
+        help="saved responses to verify: a run folder, or rollouts of another framework (docs/import.md)",
     )
     add_task(parser)
-    parser.add_argument("--problems", type=int, metavar="P", help="number of held-out problems (all for a finite set)")
+    parser.add_argument(
+        "--problems",
+        type=int,
+        metavar="P",
+        help="number of held-out problems to score (default: all, if the task has finitely many)",
+    )
     add_columns(parser)
     parser.add_argument(
-        "--out", type=folder, metavar="DIR", help="folder for verdicts, metrics and table (default: nothing is written)"
+        "--out",
+        type=folder,
+        metavar="DIR",
+        help="folder in which verdicts, metrics and the table of results are saved (default: nothing is saved)",
     )
     parser.set_defaults(run=run)
 

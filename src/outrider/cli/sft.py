@@ -13,9 +13,16 @@ def add_to(commands: Commands) -> None:
     parser = commands.add_parser(
         "sft", help="supervised fine-tuning on a task's own solutions", description=__doc__, allow_abbrev=False
     )
-    parser.add_argument("task", metavar="TASK", help="task with solutions, by name (such as countdown) or as JSON")
+    parser.add_argument(
+        "task", metavar="TASK", help="task whose solutions are trained on, by name (such as countdown) or as JSON"
+    )
     add_overrides(parser, "steps=2000 learn.lr=2e-3 seed=1")
-    parser.add_argument("--out", type=folder, metavar="DIR", help="model folder (default: runs/sft-<task>-<seed>)")
+    parser.add_argument(
+        "--out",
+        type=folder,
+        metavar="DIR",
+        help="folder in which the trained model is saved (default: runs/sft-<task>-<seed>)",
+    )
     parser.set_defaults(run=run)
 
 

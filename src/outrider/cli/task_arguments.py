@@ -11,11 +11,24 @@ from outrider.errors import UserError
 def add_task(parser: argparse.ArgumentParser) -> None:
     """Add ``--task`` and ``--suite``, one of which is required, and ``--data``."""
     either = parser.add_mutually_exclusive_group(required=True)
-    either.add_argument("--task", metavar="TASK", help='task: countdown, {"table": {…}}, or a YAML file')
     either.add_argument(
-        "--suite", metavar="NAME", help="suite of several test sets: math, or a YAML file (docs/suites.md)"
+        "--task",
+        metavar="TASK",
+        help=(
+            'task with the problems and the verifier: a name such as countdown, JSON such as {"table": {…}}, or a YAML '
+            "file"
+        ),
     )
-    parser.add_argument("--data", metavar="DIR", help="folder with the files of --suite (default: the hub)")
+    either.add_argument(
+        "--suite",
+        metavar="NAME",
+        help="suite of several test sets, instead of a task: math, or a YAML file (docs/suites.md)",
+    )
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        help="folder that contains the test sets of --suite (default: download them from the Hugging Face Hub)",
+    )
 
 
 def task_options(arguments: argparse.Namespace) -> Any:

@@ -16,10 +16,16 @@ if TYPE_CHECKING:
 def add_to(commands: Commands) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("train", help="train a policy with a recipe", description=__doc__, allow_abbrev=False)
-    parser.add_argument("recipe", metavar="RECIPE", help="a shipped recipe (see `outrider recipes`) or a YAML file")
+    parser.add_argument(
+        "recipe",
+        metavar="RECIPE",
+        help="recipe to train with: a shipped recipe (see `outrider recipes`) or a YAML file",
+    )
     add_overrides(parser, "train.steps=200 explore.0.n=16")
     add_setting(parser)
-    parser.add_argument("--out", type=folder, metavar="DIR", help="run folder (default: runs/<recipe>-<seed>)")
+    parser.add_argument(
+        "--out", type=folder, metavar="DIR", help="folder in which the run is saved (default: runs/<recipe>-<seed>)"
+    )
     parser.add_argument("--resume", action="store_true", help="continue from the run folder's last checkpoint")
     parser.add_argument(
         "--force",

@@ -10,15 +10,23 @@ from outrider.cli.arguments import Commands, add_overrides, add_setting, folder,
 def add_to(commands: Commands) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("validate", help="check a task's data", description=__doc__, allow_abbrev=False)
-    parser.add_argument("task", metavar="TASK", help='task: countdown, {"table": {…}}, a YAML file, or a recipe')
-    parser.add_argument("--model", metavar="MODEL", help="model whose tokenizer counts prompt tokens (the recipe's)")
+    parser.add_argument(
+        "task",
+        metavar="TASK",
+        help='task to check: a name such as countdown, JSON such as {"table": {…}}, a YAML file, or a recipe',
+    )
+    parser.add_argument(
+        "--model",
+        metavar="MODEL",
+        help="model whose tokenizer counts the tokens of prompts (default: the recipe's model)",
+    )
     add_overrides(parser, "task.table.verifier=exact near=0.8 rejected=0")
     add_setting(parser)
     parser.add_argument(
         "--out",
         type=folder,
         metavar="DIR",
-        help="output folder for validate.md and validate.json (default: nothing is written)",
+        help="folder in which validate.md and validate.json are saved (default: nothing is saved)",
     )
     parser.set_defaults(run=run)
 

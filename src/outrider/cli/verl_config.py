@@ -15,12 +15,19 @@ def add_to(commands: Commands) -> None:
         description=__doc__,
         allow_abbrev=False,
     )
-    parser.add_argument("recipe", metavar="RECIPE", help="a shipped recipe (see `outrider recipes`) or a YAML file")
     parser.add_argument(
-        "overrides", nargs="*", metavar="key=value", help="dotted overrides of the recipe, e.g. train.steps=200"
+        "recipe", metavar="RECIPE", help="recipe to convert: a shipped recipe (see `outrider recipes`) or a YAML file"
+    )
+    parser.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="key=value",
+        help="options of the recipe to change, by dotted key, e.g. train.steps=200",
     )
     add_setting(parser)
-    parser.add_argument("--out", type=folder, metavar="FILE", help="new YAML file (default: standard output)")
+    parser.add_argument(
+        "--out", type=folder, metavar="FILE", help="YAML file to write the configuration to (default: standard output)"
+    )
     parser.set_defaults(run=run)
 
 

@@ -20,12 +20,18 @@ def add_to(commands: Commands) -> None:
         help="run folder, or a file or folder of another framework's rollouts (docs/import.md)",
     )
     add_columns(parser)
-    parser.add_argument("--port", type=int, default=8766, metavar="N", help="port; 0: any free port (8766)")
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=8766,
+        metavar="N",
+        help="port on which the pages are served; 0: any free port (default: 8766)",
+    )
     parser.add_argument(
         "--host",
         default="127.0.0.1",
         metavar="ADDRESS",
-        help="address to listen on; addresses other than loopback require a token",
+        help="network address to listen on (default: 127.0.0.1); any address other than loopback requires a token",
     )
     parser.set_defaults(run=run)
 

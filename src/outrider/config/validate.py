@@ -47,7 +47,8 @@ class Validate(Options):
         1000,
         ge=1,
         description=(
-            "number of training problems, and of held-out problems, to check if the task generates problems without end"
+            "number of problems to check in each split (training and held-out), if the task can generate endless "
+            "problems"
         ),
     )
     ngram: int = Field(
@@ -62,9 +63,7 @@ class Validate(Options):
         0.6,
         gt=0,
         le=1,
-        description=(
-            "minimum Jaccard similarity (0 to 1) of two texts' n-grams above which the texts count as near duplicates"
-        ),
+        description="Jaccard similarity (0 to 1) of two texts' n-grams from which the texts count as near duplicates",
     )
     rejected: float = Field(
         0.005,

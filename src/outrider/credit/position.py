@@ -45,7 +45,7 @@ class Position(Shaper):
         le=1000,
         description=(
             "steepness of the bonus along the response; positive: later tokens get a larger bonus; negative: earlier "
-            "tokens do"
+            "tokens get a larger bonus"
         ),
     )
     midpoint: float = Field(

@@ -64,8 +64,8 @@ class Invest(PlansAhead, Stage):
         8,
         ge=1,
         description=(
-            "mean number of rollouts per problem if all problems get equally many; the token budget of a training step "
-            "is the predicted length of these rollouts"
+            "token budget of a training step, as the number of rollouts per problem that it pays for if all problems "
+            "get equally many"
         ),
     )
     min_n: int = Field(

@@ -143,8 +143,8 @@ class Seed(Options):
     trained: Literal["as_generated", "original", "excluded"] = Field(
         "as_generated",
         description=(
-            "prompt with which rollouts that saw examples are trained: the prompt with examples (as_generated), the "
-            "plain prompt (original), or no training at all (excluded)"
+            "prompt with which rollouts that saw examples are trained: the prompt with examples (as_generated), or the "
+            "plain prompt (original); excluded: not trained"
         ),
     )
     capacity: int = Field(

@@ -206,7 +206,8 @@ class Tinker(LearnerEngine, ServiceOptions):
     prices: Prices | None = Field(
         None,
         description=(
-            "the service's prices per million tokens, from which `--dry-run` estimates the cost; null: no cost estimate"
+            "prices of the service per million tokens, from which `--dry-run` estimates the cost; null: no cost "
+            "estimate"
         ),
     )
 

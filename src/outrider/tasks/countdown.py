@@ -48,15 +48,29 @@ class Countdown(Task):
     sizes: tuple[Annotated[int, Field(ge=2, le=8)], ...] = Field(
         (3, 4, 5, 6),
         min_length=1,
-        description="possible counts of numbers in a problem; each count is a difficulty level",
+        description=(
+            "possible counts of the numbers given in a problem, drawn with equal probability; each count is a "
+            "difficulty level"
+        ),
     )
     highest: int = Field(12, ge=2, le=99, description="largest number that may be given in a problem")
-    cap: int = Field(60, ge=4, le=999, description="maximum value of intermediate results and of the target")
+    cap: int = Field(
+        60,
+        ge=4,
+        le=999,
+        description=(
+            "largest value of the target number and of intermediate results in the solution that defines the problem"
+        ),
+    )
     pool: int | None = Field(
-        None, ge=1, description="number of problems in a finite training set; null: an endless stream of new problems"
+        None,
+        ge=1,
+        description=(
+            "number of problems in a finite training set that is repeated; null: an endless stream of new problems"
+        ),
     )
     seed: int = Field(
-        0, ge=0, description="random seed of the training problems; the held-out problems do not depend on it"
+        0, ge=0, description="random seed of the training problems; the held-out problems are the same for every seed"
     )
     heldout_order: Order = Field("shuffled", description=ORDER)
 

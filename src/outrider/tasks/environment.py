@@ -41,12 +41,15 @@ class EnvironmentTask(TurnTable):
 
     environment: Annotated[str, AfterValidator(_named)] = Field(
         description=(
-            "environment class: module:Class, path/to/file.py:Class, or a name registered by an installed package"
+            "environment class, written as module:Class, as path/to/file.py:Class, or as a name registered by an "
+            "installed package"
         )
     )
     stop: list[Annotated[str, Field(min_length=1)]] = Field(
         default_factory=list,
-        description="stop strings that end a turn, in addition to the end tokens; the stop string stays in the turn",
+        description=(
+            "strings at which a turn of the policy ends, in addition to the end tokens; the string stays in the turn"
+        ),
     )
 
     @property

@@ -47,24 +47,30 @@ class Gym(Task):
             is not fixed.
     """
 
-    dataset: str = Field(min_length=1, description="name of a reasoning-gym dataset")
+    dataset: str = Field(min_length=1, description="name of the reasoning-gym dataset that generates the problems")
     config: dict[str, Any] = Field(
-        default_factory=dict, description="options of the reasoning-gym dataset, except seed and size"
+        default_factory=dict,
+        description="settings for the reasoning-gym dataset, by name; seed and size cannot be set here",
     )
     prompt: str = Field(
-        "{question}\n", description="template of the prompt; {question} stands for the dataset's question"
+        "{question}\n",
+        description="template of the prompt, in which {question} stands for the question that the dataset generates",
     )
     answer: Literal["tag", "whole"] = Field(
         "tag",
-        description="part of the response that is the answer: the content of the last <answer>…</answer> (tag), or the "
-        "whole response (whole)",
+        description=(
+            "part of the response that is verified: the text in the last <answer>…</answer> (tag), or the whole "
+            "response (whole)"
+        ),
     )
-    heldout_size: int = Field(300, ge=1, description="number of distinct held-out questions")
+    heldout_size: int = Field(
+        300, ge=1, description="number of different held-out questions to generate for evaluation"
+    )
     seed: int = Field(
-        0, ge=0, description="random seed of the training problems; the held-out problems do not depend on it"
+        0, ge=0, description="random seed of the training problems; the held-out problems are the same for every seed"
     )
     seconds: float = Field(5.0, gt=0, description="wall-clock limit in seconds for verifying one response")
-    workers: int = Field(1, ge=1, description="number of processes that verify responses")
+    workers: int = Field(1, ge=1, description="number of processes in which responses are verified in parallel")
 
     _redrawn: int = PrivateAttr(0)
     _blocks: dict[int, Any] = PrivateAttr(default_factory=dict)

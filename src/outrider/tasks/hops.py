@@ -63,22 +63,37 @@ class Hops(TurnTask):
     hops: tuple[Annotated[int, Field(ge=1, le=8)], ...] = Field(
         (1, 2, 3, 4, 5, 6),
         min_length=1,
-        description="possible numbers of hops (relations to follow) per question; each number is a difficulty level",
+        description=(
+            "possible numbers of hops (relations to follow) per question, drawn with equal probability; each number is "
+            "a difficulty level"
+        ),
     )
     astray: float = Field(
-        0.5, ge=0, le=1, description="probability that a hop, except the last, also leads to a dead-end entity"
+        0.5,
+        ge=0,
+        le=1,
+        description=(
+            "probability that a relation on the way to the answer also leads to a dead-end entity; the last relation "
+            "never does"
+        ),
     )
     pool: int | None = Field(
-        None, ge=1, description="number of questions in a finite training set; null: an endless stream of new questions"
+        None,
+        ge=1,
+        description=(
+            "number of questions in a finite training set that is repeated; null: an endless stream of new questions"
+        ),
     )
     seed: int = Field(
-        0, ge=0, description="random seed of the training questions; the held-out questions do not depend on it"
+        0, ge=0, description="random seed of the training questions; the held-out questions are the same for every seed"
     )
     careless: float = Field(
         0.0,
         ge=0,
         le=0.9,
-        description="probability that a turn in a demonstration (an example rollout for fine-tuning) is random",
+        description=(
+            "probability that a turn in a demonstration (a generated rollout for fine-tuning) is a random action"
+        ),
     )
     heldout_order: Order = Field("shuffled", description=ORDER)
 

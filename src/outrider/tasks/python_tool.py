@@ -79,20 +79,32 @@ class PythonTool(TurnTable):
         UserError: no sandbox works on this machine, and ``sandbox`` is ``required``.
     """
 
-    calls: int = Field(4, ge=1, description="maximum executed code blocks per rollout")
+    calls: int = Field(4, ge=1, description="maximum number of code blocks executed per rollout")
     longest: int = Field(
-        1000, ge=1, description="maximum characters of a code block's output; longer output is truncated"
+        1000,
+        ge=1,
+        description=(
+            "maximum length, in characters, of the output returned for a code block; longer output is truncated"
+        ),
     )
     cpu_seconds: int = Field(
-        5, ge=1, description="CPU limit in seconds per code block, including the re-run of earlier blocks"
+        5,
+        ge=1,
+        description=(
+            "limit on the CPU time of a code block in seconds, including the re-execution of the rollout's earlier "
+            "blocks"
+        ),
     )
     sandbox: Isolation = Field(
         "required",
-        description="sandbox for the code: required, or none (code runs unconfined, with this user's rights)",
+        description=(
+            "isolation of the policy's code: in a sandbox (required), or without isolation, with all rights of this "
+            "user (none)"
+        ),
     )
     limits: TurnLimits = Field(
         default_factory=lambda: TurnLimits(seconds=30.0),
-        description="limits on a rollout's turns; a code block may run for half of limits.seconds",
+        description="limits on the turns of a rollout; a code block may run for at most half of limits.seconds",
     )
 
     @model_validator(mode="after")

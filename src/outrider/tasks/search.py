@@ -47,17 +47,27 @@ class Search(TurnTable):
 
     corpus: list[str] = Field(
         min_length=1,
-        description="JSON Lines files of passages, with the fields title and text, or context, or contents",
+        description=(
+            "JSON Lines files of passages; each line has the fields title and text, or the field context, or the field "
+            "contents"
+        ),
     )
     index: str | None = Field(
-        None, description="folder that stores the search index; null: the index is rebuilt in every run"
+        None, description="folder in which the search index is stored and reused; null: rebuild the index in every run"
     )
     retriever: Annotated[Retriever, ComponentOf(RETRIEVERS, "retriever", Retriever)] = Field(
-        default_factory=Bm25, description="retriever that finds passages"
+        default_factory=Bm25, description="search method that finds the passages for a query, such as BM25"
     )
-    passages: int = Field(3, ge=1, description="passages returned per search")
-    searches: int = Field(4, ge=1, description="maximum searches per rollout")
-    longest: int = Field(2000, ge=1, description="maximum total characters of the passages that a search returns")
+    passages: int = Field(3, ge=1, description="number of passages returned for each search")
+    searches: int = Field(4, ge=1, description="maximum number of searches per rollout")
+    longest: int = Field(
+        2000,
+        ge=1,
+        description=(
+            "maximum total length, in characters, of the passages that one search returns; longer passages are "
+            "truncated"
+        ),
+    )
 
     @model_validator(mode="after")
     def _room_for_tags(self) -> Search:

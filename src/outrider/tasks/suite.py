@@ -36,15 +36,22 @@ class TestSet(Options):
 
     old_keys: ClassVar[Mapping[str, str]] = _OLD_KEYS
 
-    data: str = Field(min_length=1, description="name of the test set's file in the data folder")
+    data: str = Field(
+        min_length=1, description="name of the file with this test set, in the folder given by the suite's option data"
+    )
     hub: str | None = Field(
-        None, description="Hugging Face Hub dataset (hf:name@config:split), read if no data folder is given"
+        None,
+        description=(
+            "Hugging Face Hub dataset with this test set (hf:name@config:split), used if the suite's option data is "
+            "null; null: no dataset on the Hub"
+        ),
     )
     hub_fields: dict[str, str] = Field(
-        default_factory=dict, description="map from the suite's field names to the column names on the Hugging Face Hub"
+        default_factory=dict,
+        description="Hugging Face Hub column to read for each field of the test set, by the field's name in the suite",
     )
     table: dict[str, Any] = Field(
-        default_factory=dict, description="options of the task `table` for this test set only"
+        default_factory=dict, description="options for the task `table` that apply to this test set only"
     )
 
 
@@ -71,14 +78,21 @@ class Suite(Task):
 
     old_keys: ClassVar[Mapping[str, str]] = _OLD_KEYS
 
-    suite: str = Field("math", min_length=1, description="name of a shipped suite, or a YAML file in the same format")
-    data: str | None = Field(
-        None, description="folder with the test sets' files; null: read the test sets from the Hugging Face Hub"
+    suite: str = Field(
+        "math",
+        min_length=1,
+        description="name of a shipped suite of test sets, or path of a YAML file that defines a suite",
     )
-    sets: list[str] = Field([], description="names of the test sets to use; []: all")
+    data: str | None = Field(
+        None,
+        description=(
+            "folder that contains the files of the test sets; null: download the test sets from the Hugging Face Hub"
+        ),
+    )
+    sets: list[str] = Field([], description="names of the suite's test sets to evaluate on; []: all test sets")
     table: dict[str, Any] = Field(
         default_factory=dict,
-        description="options of the task `table` for all test sets; they override the suite's own options",
+        description="options for the task `table` that apply to all test sets; they override the options in the suite",
     )
 
     _skipped: int = PrivateAttr(0)

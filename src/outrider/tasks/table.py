@@ -88,39 +88,39 @@ class Table(Task):
         None,
         min_length=1,
         description=(
-            "training table: a file (formats in outrider.tasks.rows) or hf:name@config:split; null: no training"
+            "training problems: a file (formats: outrider.tasks.rows) or hf:name@config:split; null: evaluation only"
         ),
     )
-    heldout_data: str = Field(min_length=1, description="evaluation table, in the same formats as train_data")
+    heldout_data: str = Field(min_length=1, description="held-out problems, in the same formats as train_data")
     prompt: str = Field(
         PROMPT,
-        description="prompt text with {field} placeholders ({{ and }} for braces), or the name of a shipped template",
+        description="prompt template with {field} placeholders ({{, }} for braces), or the name of a shipped template",
     )
-    question: str = Field("problem", description="table field that replaces {question} in a named prompt template")
+    question: str = Field("problem", description="table field that fills {question} in a shipped prompt template")
     messages: str | None = Field(
         None,
         min_length=1,
-        description="table field that holds the prompt as chat messages; null: use the option prompt",
+        description="table field with the prompt as a list of chat messages; null: use the option prompt instead",
     )
     answer: str = Field("answer", min_length=1, description="table field that holds the gold answer")
     skip: Skipped | list[Skipped] | None = Field(
         None,
         description=(
-            "rows to skip: those without answer or question (empty), those with too long a prompt (long); "
-            "null: raise an error"
+            "rows to skip: those without answer or question (empty), those with too long a prompt (long); null: raise "
+            "an error for such rows"
         ),
     )
     solution: str | None = Field(
-        None, min_length=1, description="field of the training table that holds a worked solution; null: no solutions"
+        None, min_length=1, description="training-table field with a worked solution; null: no solutions"
     )
-    id: str | None = Field(None, description="table field that holds the problem id; null: use a hash of the prompt")
+    id: str | None = Field(None, description="table field that holds the problem's id; null: use a hash of the prompt")
     level: str | None = Field(
         None,
-        description="table field that holds the level (such as difficulty), required in held-out data; null: no levels",
+        description="table field with a problem's level (such as difficulty), required in held-out data; null: none",
     )
-    levels: list[str] = Field([], description="levels to train on; []: all")
+    levels: list[str] = Field([], description="levels whose problems are used for training; []: all levels")
     verifier: Annotated[Verifier, ComponentOf(VERIFIERS, "verifier", Verifier)] = Field(
-        default_factory=Number, description="verifier that checks responses against the gold answer"
+        default_factory=Number, description="verifier, which compares responses with the gold answer"
     )
     seed: int = Field(0, ge=0, description="random seed for the order of training problems")
 

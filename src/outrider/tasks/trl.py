@@ -48,15 +48,25 @@ class Trl(TurnTask):
         UserError: the class or a function does not exist or is unsuitable, a row has no prompt, or ``reset`` fails.
     """
 
-    environment_factory: Where = Field(description="environment class: module:Class, or path/to/file.py:Class")
+    environment_factory: Where = Field(
+        description="environment class for TRL, written as module:Class or as path/to/file.py:Class"
+    )
     reward_funcs: list[Where] = Field(
-        default_factory=list, description="reward functions with TRL's signature; []: use the environment's get_reward"
+        default_factory=list,
+        description=(
+            "reward functions with TRL's signature, whose rewards are added up; []: use the environment's method "
+            "get_reward"
+        ),
     )
-    success_at: float = Field(1.0, description="minimum sum of rewards at which a rollout counts as correct")
+    success_at: float = Field(1.0, description="minimum total reward at which a rollout counts as correct")
     train_data: str = Field(
-        min_length=1, description="training table: a file (formats in outrider.tasks.rows) or hf:name@config:split"
+        min_length=1,
+        description=(
+            "training problems: a file (formats: outrider.tasks.rows) or a Hugging Face Hub dataset "
+            "(hf:name@config:split)"
+        ),
     )
-    heldout_data: str = Field(min_length=1, description="evaluation table, in the same formats as train_data")
+    heldout_data: str = Field(min_length=1, description="held-out problems, in the same formats as train_data")
     seed: int = Field(0, ge=0, description="random seed for the order of training problems")
 
     _prompted: dict[str, Problem] = PrivateAttr(default_factory=dict)

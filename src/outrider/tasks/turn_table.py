@@ -17,7 +17,11 @@ class TurnTable(TurnTask):
     """A task with the problems and the verifier of a table. A subclass's ``makes`` returns the function that creates
     the environments."""
 
-    problems: Table = Field(description="table of problems, with the options of the task `table`")
+    problems: Table = Field(
+        description=(
+            "table of problems with their prompts, answers and verifier, set by the options of the task `table`"
+        )
+    )
 
     @property
     def counts(self) -> Mapping[str, int]:

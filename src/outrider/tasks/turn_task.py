@@ -23,11 +23,14 @@ class TurnLimits(Options):
 
     old_keys: ClassVar[Mapping[str, str]] = {"worlds": "max_concurrent"}
 
-    turns: int = Field(16, ge=1, description="maximum turns per rollout")
+    turns: int = Field(16, ge=1, description="maximum number of turns of the policy in a rollout")
     max_concurrent: int = Field(
         256,
         ge=1,
-        description="maximum concurrent rollouts; rollouts requested together for a problem always run together",
+        description=(
+            "maximum number of rollouts that run at the same time; rollouts requested together for one problem always "
+            "run together"
+        ),
     )
     seconds: float = Field(
         10.0, gt=0, description="wall-clock limit in seconds for the environment's reply to one turn"
@@ -36,10 +39,13 @@ class TurnLimits(Options):
         4096,
         ge=1,
         description=(
-            "maximum size of an observation in bytes; longer observations are truncated, and counted in the metrics"
+            "maximum size in bytes of an observation (the environment's reply to a turn); longer observations are "
+            "truncated, and counted in the metrics"
         ),
     )
-    memory_gb: float = Field(2.0, gt=0, description="maximum memory growth of an environment's process in GiB")
+    memory_gb: float = Field(
+        2.0, gt=0, description="maximum memory, in GiB, that the process of an environment may allocate after its start"
+    )
 
 
 class TurnTask(Task):
@@ -54,7 +60,10 @@ class TurnTask(Task):
     """Whether environments run in the run's own processes, because they hold no resources and always reply at once."""
 
     limits: TurnLimits = Field(
-        default_factory=TurnLimits, description="limits on turns, concurrency, time, observation size and memory"
+        default_factory=TurnLimits,
+        description=(
+            "limits on the number and duration of turns, on concurrent rollouts, on observation size, and on memory"
+        ),
     )
 
     @property

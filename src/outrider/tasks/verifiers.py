@@ -40,19 +40,29 @@ class Verifiers(TurnTask):
             of a task is not a text prompt.
     """
 
-    taskset: str = Field(min_length=1, description="id of an installed environment, or a module next to the recipe")
+    taskset: str = Field(
+        min_length=1,
+        description=(
+            "id of an installed environment for the package verifiers, or name of a module in the recipe's folder"
+        ),
+    )
     config: dict[str, Any] = Field(
         default_factory=dict,
         description=(
-            "fields of the environment's EnvConfig, such as its seats (agents), id, and options of the "
-            "taskset (without its id)"
+            "fields of the environment's EnvConfig, such as its id, its seats (agents), or options for its taskset "
+            "(but not the taskset's id)"
         ),
     )
     python: str | None = Field(
-        None, description="Python interpreter with the verifiers package; null: the interpreter that runs Outrider"
+        None,
+        description=(
+            "path of a Python interpreter that has the package verifiers; null: the interpreter that runs Outrider"
+        ),
     )
     success_at: float = Field(1.0, description="minimum reward at which a rollout counts as correct")
-    heldout_size: int = Field(50, ge=1, description="number of held-out tasks")
+    heldout_size: int = Field(
+        50, ge=1, description="number of the environment's tasks that are held out for evaluation"
+    )
     seed: int = Field(0, ge=0, description="random seed for the order of training problems")
 
     _problems: dict[int, Problem] = PrivateAttr(default_factory=dict)

@@ -53,27 +53,42 @@ class WordProblems(Task):
     steps: tuple[Annotated[int, Field(ge=1, le=8)], ...] = Field(
         (2, 3, 4, 5, 6, 7, 8),
         min_length=1,
-        description="possible numbers of calculations per problem; each number is a difficulty level",
+        description=(
+            "possible numbers of calculations per problem, drawn with equal probability; each number is a difficulty "
+            "level"
+        ),
     )
-    aside: int = Field(2, ge=0, le=4, description="maximum number of irrelevant sentences per problem")
+    aside: int = Field(2, ge=0, le=4, description="maximum number of irrelevant sentences in a problem")
     highest: int = Field(
-        40, ge=4, le=99, description="largest amount in the problem text; factors and prices go up to 5"
+        40,
+        ge=4,
+        le=99,
+        description="largest amount that a problem's text gives; factors and prices are always at most 5",
     )
-    cap: int = Field(199, ge=100, le=999, description="largest amount, including intermediate results")
+    cap: int = Field(
+        199,
+        ge=100,
+        le=999,
+        description="largest amount that may occur in a problem's solution, including intermediate results",
+    )
     examples: float = Field(
         0.0,
         ge=0,
         le=1,
         description=(
-            "fraction of training prompts with solved examples; half of these have examples with the "
-            "problem's own structure"
+            "fraction of training prompts that begin with solved examples; in half of these, the examples have the "
+            "same structure as the problem"
         ),
     )
     pool: int | None = Field(
-        None, ge=1, description="number of problems in a finite training set; null: an endless stream of new problems"
+        None,
+        ge=1,
+        description=(
+            "number of problems in a finite training set that is repeated; null: an endless stream of new problems"
+        ),
     )
     seed: int = Field(
-        0, ge=0, description="random seed of the training problems; the held-out problems do not depend on it"
+        0, ge=0, description="random seed of the training problems; the held-out problems are the same for every seed"
     )
     heldout_order: Order = Field("shuffled", description=ORDER)
 

@@ -38,14 +38,15 @@ class MultipleChoice(Verifier):
     options: str | list[str] | None = Field(
         None,
         description=(
-            "table field with all options (a list, or an object from label to text), or one field per option; "
-            "null: read letters only"
+            "table field with all answer options (a list, or an object from label to text), or a list with one table "
+            "field per option; null: read letters only"
         ),
     )
     index: Literal[0, 1] | None = Field(
         None,
         description=(
-            "number of the first option, if gold answers are option numbers; null: gold answers are letters or texts"
+            "number (0 or 1) of the first option, if gold answers are option numbers; null: gold answers are letters "
+            "or texts of options"
         ),
     )
 

@@ -30,17 +30,23 @@ class CodeVerifier(PooledVerifier):
     seconds: float = Field(
         60.0,
         gt=0,
-        description="wall-clock limit in seconds for verifying one response, generous in case the machine is busy",
+        description=(
+            "wall-clock limit in seconds for verifying one response; the default is generous, in case the machine is "
+            "busy"
+        ),
     )
     memory_gb: float = Field(
         1.0,
         gt=0,
-        description="memory limit in GiB, for the program's address space and for the growth of a verifier process",
+        description="memory limit in GiB, separately for the tested program and for the growth of the verifier process",
     )
-    cpu_seconds: int = Field(10, ge=1, description="CPU limit in seconds for running the program on one input")
+    cpu_seconds: int = Field(10, ge=1, description="limit on the program's CPU time in seconds for one test input")
     sandbox: Isolation = Field(
         "required",
-        description="sandbox for programs: required, or none (programs run unconfined, with this user's rights)",
+        description=(
+            "isolation of the tested program: in a sandbox (required), or without isolation, with all rights of this "
+            "user (none)"
+        ),
     )
 
     def prepare(self) -> None:
@@ -73,9 +79,14 @@ class Compare(Options):
     """Options for the comparison of a program's output with the expected output."""
 
     tolerance: float | None = Field(
-        1e-6, ge=0, description="absolute or relative tolerance for comparing decimals; null: compare numbers as text"
+        1e-6,
+        ge=0,
+        description=(
+            "maximum absolute or relative difference at which two decimal numbers count as equal; null: numbers must "
+            "be equal as text"
+        ),
     )
-    case: bool = Field(True, description="whether to distinguish upper and lower case")
+    case: bool = Field(True, description="whether upper-case and lower-case letters count as different")
 
 
 class Stdio(CodeVerifier):
@@ -87,9 +98,13 @@ class Stdio(CodeVerifier):
     values. Expected values never enter the program's process.
     """
 
-    tests: str = Field("tests", min_length=1, description="table field that holds the inputs and expected outputs")
+    tests: str = Field(
+        "tests",
+        min_length=1,
+        description="table field that contains the test inputs and the expected output for each input",
+    )
     compare: Compare = Field(
-        default_factory=Compare, description="options for comparing a program's outputs with the expected outputs"
+        default_factory=Compare, description="settings for comparing the program's output with the expected output"
     )
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:
@@ -123,21 +138,32 @@ class UnitTests(CodeVerifier):
     """
 
     tests: str = Field(
-        "test", min_length=1, description="table field that holds the tests: a program, or a list of statements"
+        "test",
+        min_length=1,
+        description="table field that contains the tests, as a Python program or as a list of statements",
     )
     entry_point: str | None = Field(
         None,
         description=(
-            "table field with the name of the function to pass to check(); null: the tests call functions by name"
+            "table field with the name of the function that is passed to the tests' function check(); null: the tests "
+            "call functions by name"
         ),
     )
-    setup: str | None = Field(None, description="table field with statements to run before the tests; null: none")
-    prefix: str | None = Field(None, description="table field with the code that the response continues; null: none")
+    setup: str | None = Field(
+        None, description="table field with Python statements to run before the tests; null: no such statements"
+    )
+    prefix: str | None = Field(
+        None,
+        description=(
+            "table field with code to put before the response, for responses that continue given code; null: no such "
+            "code"
+        ),
+    )
     code: Code = Field(
         "block",
         description=(
-            "code to test: the response's last fenced block (block), or the response up to the next "
-            "definition (completion)"
+            "part of the response that is tested: the last fenced code block (block), or the response up to the end of "
+            "the function that it continues (completion)"
         ),
     )
 

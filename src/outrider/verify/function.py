@@ -59,28 +59,36 @@ class Function(PooledVerifier):
         UserError: the file, module or function does not exist, cannot be imported, or does not fit the style.
     """
 
-    function: Where = Field(description="import path of the function: module:name, or path/to/file.py:name")
+    function: Where = Field(
+        description="import path of the scoring function, written as module:name or as path/to/file.py:name"
+    )
     style: Style = Field(
         "plain",
         description=(
-            "calling convention of the function: plain, TRL's (trl), or that of the package verifiers (verifiers)"
+            "way in which the function is called: with problem and response (plain), as TRL calls reward functions "
+            "(trl), or as the package verifiers does (verifiers)"
         ),
     )
     completion: Literal["answer", "whole"] | None = Field(
         None,
         description=(
-            "text passed to the function: the answer after the reasoning (answer), or the whole response "
-            "(whole); null: the answer for plain functions, otherwise the whole response"
+            "text passed to the function: only the answer after the reasoning (answer), or the whole response (whole); "
+            "null: answer if style is plain, otherwise whole"
         ),
     )
     messages: bool = Field(
-        False, description="whether to pass prompts and completions as lists of chat messages; not for plain functions"
+        False,
+        description=(
+            "whether to pass prompts and responses as lists of chat messages instead of text; not possible if style is "
+            "plain"
+        ),
     )
     success_at: float = Field(1.0, description="minimum score at which a response counts as correct")
     gold: str | None = Field(
         None,
         description=(
-            "template of a correct response, with {field} placeholders for table fields; used by outrider validate"
+            "template of a correct response, with {field} placeholders for table fields, by which `outrider validate` "
+            "tests the function; null: no test"
         ),
     )
 

@@ -64,19 +64,25 @@ class Maths(PooledVerifier):
     boxes: Literal["last", "first", "all"] = Field(
         "last",
         description=(
-            'boxed answers that count: the last and those joined to it by "and" (last), only the first '
-            "(first), or all (all)"
+            '\\boxed{} answers that count: the last with those joined to it by "and" (last), only the first (first), '
+            "or all (all)"
         ),
     )
     no_box: Literal["unparseable", "answer_line", "last_number"] = Field(
         "unparseable",
         description=(
-            'answer of a response without a box: none (unparseable), the text after "Answer:" or "####" '
+            'answer of a response without \\boxed{}: none (unparseable), the text after "Answer:" or "####" '
             "(answer_line), or the last number (last_number)"
         ),
     )
     tolerance: float = Field(
-        0.0, ge=0, lt=1, description="maximum relative error of an answer if the gold answer is a decimal; 0: exact"
+        0.0,
+        ge=0,
+        lt=1,
+        description=(
+            "maximum relative error of the response's answer if the gold answer is a decimal number; 0: answers must "
+            "be exactly equal"
+        ),
     )
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> str | list[str]:

@@ -41,15 +41,21 @@ class QuestionAnswering(Verifier):
     take: Literal["tag", "last_line", "whole"] = Field(
         "tag",
         description=(
-            "part of the response that is the answer: the last <answer> tag (tag), the last line (last_line), "
-            "or everything (whole)"
+            "part of the response that is the answer: the content of the last <answer>…</answer> (tag), the last line "
+            "(last_line), or the whole response (whole)"
         ),
     )
     f1: float | None = Field(
-        None, gt=0, le=1, description="minimum F1 score of a correct answer; null: require an exact match"
+        None,
+        gt=0,
+        le=1,
+        description=(
+            "minimum F1 score (word overlap with a gold answer) at which an answer is correct; null: require an exact "
+            "match"
+        ),
     )
     aliases: str | None = Field(
-        None, min_length=1, description="table field that holds a list of alternative gold answers; null: none"
+        None, min_length=1, description="table field with a list of alternative gold answers; null: no alternatives"
     )
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> list[str]:

@@ -25,8 +25,8 @@ class Verifier(Options):
     thinking: dict[Annotated[str, Field(min_length=1)], Annotated[str, Field(min_length=1)]] | None = Field(
         None,
         description=(
-            "map from opening to closing marks of reasoning, which is not verified; null: the common marks; "
-            "{}: no reasoning"
+            "map from the opening to the closing mark of reasoning blocks, which are not verified; null: the common "
+            "marks, such as <think>; {}: no reasoning blocks"
         ),
     )
 
@@ -78,8 +78,12 @@ class PooledVerifier(Verifier):
     pooled: ClassVar[bool] = True
 
     seconds: float = Field(5.0, gt=0, description="wall-clock limit in seconds for verifying one response")
-    memory_gb: float = Field(2.0, gt=0, description="maximum memory growth of a verifier process in GiB")
-    workers: int = Field(1, ge=1, description="number of verifier processes per process of the run")
+    memory_gb: float = Field(
+        2.0, gt=0, description="maximum memory, in GiB, that a verifier process may allocate after its start"
+    )
+    workers: int = Field(
+        1, ge=1, description="number of processes that verify responses in parallel, for each process of the run"
+    )
 
 
 class Prepared:

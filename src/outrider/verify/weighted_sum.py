@@ -30,12 +30,13 @@ class WeightedSum(PooledVerifier):
     """
 
     verifiers: list[Annotated[Verifier, ComponentOf(SINGLE, "verifier", Verifier)]] = Field(
-        min_length=1, description="verifiers whose scores are summed, each given by name or as name with options"
+        min_length=1, description="verifiers whose scores are added up, each given as a name or as a name with options"
     )
     weights: list[float] | None = Field(
-        None, description="weights of the verifiers, in the same order; null: 1 for each"
+        None,
+        description="weight of each verifier's score in the sum, in the order of verifiers; null: weight 1 for all",
     )
-    success_at: float = Field(1.0, description="minimum weighted sum at which a response counts as correct")
+    success_at: float = Field(1.0, description="minimum weighted sum of scores at which a response counts as correct")
 
     @model_validator(mode="after")
     def _one_for_each(self) -> WeightedSum:

@@ -43,7 +43,7 @@ class Attention(Selector):
         ),
     )
     ahead: int = Field(
-        4, ge=1, description="minimum distance in steps between a step and a later step whose attention to it counts"
+        4, ge=1, description="minimum distance, in steps, from which the attention of later steps to a step counts"
     )
     distance: int = Field(
         512,
