@@ -20,7 +20,8 @@ def by_rate(before: Point) -> dict[str, Flags]:
     """Return, for each class of pass rates, which problems were in this class before training.
 
     A problem without verified samples is in no class. Sampling noise affects a problem's class, so the samples that
-    define the class must not also estimate the pass rate: a problem whose samples all failed rarely has a pass rate of
+    define the class must not also estimate the pass rate. For example, a problem whose samples all failed rarely has a
+    pass rate of
     0. Estimates from separate samples do not have this bias.
     """
     tallies = before.evaluations[0].tallies

@@ -215,9 +215,10 @@ class Recipe(Options):
 
     @model_validator(mode="after")
     def _samples_are_the_policy(self) -> Recipe:
-        """Reject sampling options with which rollouts would not be samples from the policy.
+        """Reject sampling options with which training rollouts would not be samples from the policy.
 
-        Evaluations may sample from another distribution, and have separate options (:class:`outrider.config.Evaluate`).
+        An evaluation may sample from another distribution, and has separate options
+        (:class:`outrider.config.Evaluate`).
         """
         sample = self.sample
         if sample.temperature == 0:
