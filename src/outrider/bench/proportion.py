@@ -12,9 +12,9 @@ from outrider.estimate.time_estimate import amounts
 MOST = 4.0
 """Maximum ratio of a run's evaluation tokens (with ``sample.max_tokens`` per response) to its training tokens.
 
-At this ratio, a run in the default setting evaluates for about as long as it trains. The reason is that the mean
-response length is 46 % of ``max_tokens``, and that sampling takes 55 % of a training step (measured on two cores;
-docs/log.md, 2026-11-28).
+At this ratio, a run in the default setting evaluates for about as long as it trains. In that setting, the mean response
+length is 46 % of ``max_tokens``, and sampling takes 55 % of a training step (measured on two cores; docs/log.md,
+2026-11-28).
 """
 LEAST = {"points": 1, "evaluate.problems": 50, "evaluate.n": 8}
 

@@ -46,8 +46,8 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
 
     Degenerate cases: a completion for which every reward function returned None gets advantage 0, and does not affect
     the rest of its group. The same holds for a completion without a trained token, such as a truncated completion with
-    ``mask_truncated_completions``; TRL itself counts the reward of such a completion in the group mean. If all rewards
-    of a group are equal, its advantages are exactly 0. ``scale_rewards`` affects only TRL's metric
+    ``mask_truncated_completions``. TRL itself, in contrast, counts the reward of such a completion in the group mean.
+    If all rewards of a group are equal, its advantages are exactly 0. ``scale_rewards`` affects only TRL's metric
     ``frac_reward_zero_std``, since the chain scales rewards.
 
     Metrics in addition to TRL's: ``credit/unscorable``, ``credit/masked`` and ``credit/zero_advantage``, as shares of

@@ -1,5 +1,4 @@
-"""Warns if too many responses of a step have no answer or no verdict, or if failures have different scores but none
-succeeds."""
+"""Warns if too many responses of a step have no answer or no verdict, or if no score in a step counts as a success."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class DrawnPivot(NamedTuple):
         y: vertical position in pixels from the top.
         at: number of response tokens before the pivot.
         correct, verified: number of correct rollouts and number of verified rollouts among those that pass through the
-            pivot, which are the parent, and all rollouts that branch from the parent at the pivot or later. ``correct /
+            pivot. These are the parent, and all rollouts that branch from the parent at the pivot or later. ``correct /
             verified`` estimates the success probability from the pivot on.
     """
 

@@ -23,7 +23,7 @@ _TEXT = (
 def section(runs: Sequence[RunData]) -> Section | None:
     """Return the branching factors of all runs with a finished analysis of tokens; None if no run has one.
 
-    The probability mass of the branching factor is 0.95 if all these runs were analysed with 0.95; otherwise, it is the
+    The probability mass of the branching factor is 0.95 if all these runs were analysed with 0.95. Otherwise, it is the
     largest mass with which all of them were analysed.
     """
     read = {run.name: read_analysis(run, "tokens", ()) for run in runs}

@@ -22,7 +22,7 @@ def find(run: RunData) -> Finding | None:
 
     The problem is reported if the rise is not significant, and the interval of training success or of held-out pass@1
     also excludes a rise of 15 points. It is not reported if held-out pass@1 rises, since training problems may have
-    become harder. If the reward rises, the finding *reward without success* is reported instead.
+    become harder. It is also not reported if the reward rises, since this is the finding *reward without success*.
 
     Raises:
         Lacking: see ``NEEDS``.

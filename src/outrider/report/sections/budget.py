@@ -49,7 +49,8 @@ def cost_of(unit: str, which: str = "TRUE") -> str:
 
 
 def by_stage(run: RunData, unit: str) -> TableBlock:
-    """Return a table with a row per stage, stream and context: cost, success, and successes per 1000 tokens."""
+    """Return a table of cost, success, and successes per 1000 tokens (or rollouts), with a row per stage, stream and
+    context."""
     data = query(
         run,
         f"""
@@ -137,7 +138,7 @@ def _stack(id: str, title: str, unit: str, stack: list[Series], note: str = "") 
 
 
 def returns(run: RunData, unit: str) -> list[Figure]:
-    """Plot successes and first successes per 1000 tokens (without token counts, per rollout) along training."""
+    """Plot successes and first successes per 1000 tokens (without token counts, per 1000 rollouts) along training."""
     columns = query(
         run,
         f"""
