@@ -41,7 +41,7 @@ def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Map
     """Compare the runs at ``paths``, and return 0 for any result.
 
     ``out`` is an HTML file or a folder (:func:`outrider.report.places.report_files`). By default, both files are
-    written to the first run's parent folder. They overwrite the files of an earlier comparison.
+    written to the first run's parent folder. Both files overwrite those of an earlier comparison.
 
     Raises:
         UserError: an error of :func:`compared`, ``out`` is neither an HTML file nor a folder, or a file cannot be

@@ -26,7 +26,7 @@ def headline(examined: Examined, change: tuple[int, Interval] | None) -> str:
 
     Args:
         examined: result of all checks.
-        change: the largest k of the evaluations, and the paired change of pass@k from the first to the last evaluation;
+        change: the maximum k of the evaluations, and the paired change of pass@k from the first to the last evaluation;
             None without two evaluations of the same problems.
 
     Degenerate case: if no check in ``DECISIVE`` could be made and ``change`` is None, the sentence begins with "The

@@ -30,7 +30,7 @@ def report_command(path: Path, out: Path | None = None, columns: Mapping[str, st
     """Report on the run at ``path``, and return 0 for any findings.
 
     ``out`` is an HTML file or a folder (:func:`outrider.report.places.report_files`). By default, both files are
-    written to the run's folder, or to the parent folder of a single file. They overwrite the files of an earlier
+    written to the run's folder, or to the parent folder of a single file. Both files overwrite those of an earlier
     report.
 
     Raises:

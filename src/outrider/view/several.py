@@ -35,7 +35,7 @@ def names_of(runs: Sequence[OpenedRun]) -> list[str]:
 
 
 def curves_together(runs: Sequence[OpenedRun], over: str = "step") -> list[Figure]:
-    """Plot each curve that several runs have, with one line per run. For pass@k, plot only the smallest and the largest
+    """Plot each curve that several runs have, with one line per run. For pass@k, plot only the minimum and the maximum
     k."""
     found: dict[str, Figure] = {}
     for name, run in zip(names_of(runs), runs, strict=True):
