@@ -2,7 +2,7 @@
 
 TRL's loss accepts one advantage per token. So right after TRL has generated and scored the rows of all processes, the
 trainer replaces TRL's advantages by the recipe's. The module is written for TRL 1.16.0, and tested on a CPU with one
-and with two processes. It has never been run with a GPU, vLLM, images, DeepSpeed or FSDP.
+and with two processes. The module has never been run with a GPU, vLLM, images, DeepSpeed or FSDP.
 """
 
 from __future__ import annotations

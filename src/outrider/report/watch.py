@@ -33,8 +33,8 @@ def watch(
     error. Requests from other machines or with another host name are rejected, since rollouts may be private.
 
     Args:
-        make: function that returns the page as HTML. It must not write into ``folders``, since that would trigger
-            another rebuild.
+        make: function that returns the page as HTML. The function must not write into ``folders``, since writing there
+            would trigger another rebuild.
         folders: run folders or single files. Hidden files are ignored, since they are still being written.
         port: port to listen on; 0: any free port.
         say: function that prints the page's address and, at the end, a closing sentence.

@@ -28,7 +28,8 @@ def verified_split(run: RunData) -> str:
 
 
 def evaluations_of(run: RunData) -> Mapping[int, Evaluation]:
-    """Return evaluations by step. They are recorded in the run or, if none is recorded, counted from the rollouts."""
+    """Return evaluations by step. The evaluations are those recorded in the run or, if none is recorded, counts over
+    the rollouts."""
     if run.evaluations:
         return run.evaluations
     split = verified_split(run)

@@ -21,8 +21,8 @@ def find(run: RunData) -> Finding | None:
     """Check that first-stage success rises from the first to the last quarter of the steps.
 
     The problem is reported if the rise is not significant, and the interval of training success or of held-out pass@1
-    also excludes a rise of 15 points. It is not reported if held-out pass@1 rises, since training problems may have
-    become harder. It is also not reported if the reward rises, since this is the finding *reward without success*.
+    also excludes a rise of 15 points. The problem is not reported if held-out pass@1 rises, since training problems may
+    have become harder. Nor is it reported if the reward rises, which is the finding *reward without success*.
 
     Raises:
         Lacking: see ``NEEDS``.

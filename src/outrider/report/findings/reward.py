@@ -25,8 +25,8 @@ def find(run: RunData) -> Finding | None:
     quarter. Only first-stage rollouts with a verdict count.
 
     If no response succeeds but rewards differ, the problem is reported without further conditions, even for an
-    evaluation. Otherwise, a shaped score that never reaches the threshold of success would look like a task that is too
-    hard.
+    evaluation. Without this rule, a shaped score that never reaches the threshold of success would look like a task
+    that is too hard.
 
     Raises:
         Lacking: see ``NEEDS``.
