@@ -1,4 +1,4 @@
-"""Compare recipes at the same budget, with the same seeds and held-out problems, in one table and one figure.
+"""Compares recipes at the same budget, with the same seeds and held-out problems, in one table and one figure.
 
 ``outrider.bench(…)`` is :func:`outrider.api.benching.bench`.
 """

@@ -1,4 +1,4 @@
-"""Open the folder of a bench (a comparison of recipes): start or continue it, or reject a folder with other content."""
+"""Starts or continues a bench (a comparison of recipes) in its folder, and rejects a folder with other content."""
 
 from __future__ import annotations
 
@@ -78,9 +78,10 @@ def _sizes_of(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Pa
 
 
 def _gone_on_with(about: dict[str, Any]) -> dict[str, Any]:
-    """Return the environment of the bench's start, with the latest command and all later changes of the environment.
+    """Return the environment at the bench's start, with the latest command and all changes of the environment since
+    then.
 
-    The latest command reproduces the whole bench, since it may add seeds and recipes to those of the first command.
+    The latest command reproduces the whole bench, since later commands may add seeds and recipes.
     """
     now, later = environment(), about.get("later", [])
     parts = ("versions", "platform", "git")

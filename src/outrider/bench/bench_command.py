@@ -1,4 +1,5 @@
-"""``outrider bench``: plan and execute runs, then compare and plot results; a second start continues the bench."""
+"""The command ``outrider bench``, which plans and executes runs, then compares and plots results. A second start
+continues the bench."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def run_bench(planned: Planned, out: Path, at_once: int | None = None) -> BenchR
 
 
 def _tune(bench: Bench, tune: Tune, out: Path, cores: Sequence[int]) -> tuple[dict[str, Choice], list[Failure]]:
-    """Try all hyperparameter values in separate runs before the comparison, and choose the values of each recipe."""
+    """Try all hyperparameter values in separate runs before the comparison, and choose the values for each recipe."""
     # plan
     runs = {
         name: [tuning_cells(out, bench, tune, name, values) for values in tune.candidates] for name in bench.recipes

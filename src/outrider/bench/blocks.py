@@ -1,4 +1,5 @@
-"""Tables of estimates: each number has its interval, and is marked if few seeds make the interval unreliable."""
+"""Tables of estimates, in which each number has its interval, and a mark if the interval is unreliable due to few
+seeds."""
 
 from __future__ import annotations
 
@@ -10,9 +11,9 @@ from outrider.measure import Interval
 from outrider.report.content import CellValue, TableBlock, Unit
 
 FEWEST_SEEDS = 3
-"""Minimum number of seeds of an interval without a mark. If seeds cause most of the variance, intervals over two seeds
-have a coverage of 87.5 % instead of 95 % in simulated benches (docs/bench.md). With one seed, the interval does not
-include the variance between seeds."""
+"""Minimum number of seeds for an interval to be shown without a mark. If seeds cause most of the variance, intervals
+over two seeds have a coverage of 87.5 % instead of 95 % in simulated benches (docs/bench.md). With one seed, the
+interval does not include the variance between seeds."""
 
 _FEW = {
     1: "† One seed: the interval covers the choice of problems, not of seeds.",
@@ -54,5 +55,5 @@ def block(
 
 
 def apart_from_seeds(found: Estimate) -> Interval | None:
-    """Return an estimate's value and interval without its number of seeds; None if the value is unknown."""
+    """Return an estimate's value and interval, without the number of seeds; None if the value is unknown."""
     return None if math.isnan(found.value) else Interval(found.value, found.low, found.high, found.problems)

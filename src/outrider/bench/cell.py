@@ -1,4 +1,4 @@
-"""Cells: the single runs of a bench, with their folders and overrides."""
+"""The cells of a bench, which are its single runs, with their folders and overrides."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from outrider.processes.clock import training_seconds
 from outrider.runs.folder import RunFolder
 
 FINAL_TEST = "untouched"
-"""Folder name of a measurement on the final test set, unchanged since the first version."""
+"""Folder name of a measurement on the final test set. The name has not changed since the first version of Outrider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,8 @@ class Cell:
         seed: seed of the run.
         unit: unit of the training budget (tokens, steps or seconds).
         budget: training budget in ``unit``; with a budget of 0, the run only evaluates.
-        measures: another run, whose last policy this run evaluates instead of the recipe's model.
+        measures: another run, whose last policy this run evaluates instead of the recipe's model; None: the recipe's
+            model.
     """
 
     label: str
@@ -44,7 +45,7 @@ class Cell:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """All overrides of recipe keys, including the model if the run measures another run's policy."""
+        """All overrides of recipe keys, including the key ``model`` if the run evaluates another run's policy."""
         if self.measures is None:
             return self.overrides
         return (*self.overrides, override("model", str(RunFolder(self.measures.path).model)))
@@ -60,12 +61,13 @@ class Cell:
 
     @property
     def ready(self) -> bool:
-        """Whether the run can start: if it measures another run's policy, the other run has finished."""
+        """Whether the run can start. A run that evaluates another run's policy can start only when the other run has
+        finished."""
         return self.measures is None or self.measures.finished
 
     @property
     def finished(self) -> bool:
-        """Whether the run has finished; its table is the last file that it writes.
+        """Whether the run has finished, so that its table exists, which is the last file that a run writes.
 
         Raises:
             UserError: the folder contains a run with other settings.
@@ -86,7 +88,7 @@ class Cell:
 
 
 def spent(path: Path, unit: str) -> list[tuple[int, float]]:
-    """Return (step, spent budget) for each step of a run: the budget in ``unit`` at the step's end; (0, 0) is first."""
+    """Return (step, budget spent by the end of the step, in ``unit``) for each step of a run, starting with (0, 0)."""
     folder, steps = RunFolder(path), [(0, 0.0)]
     if unit == "seconds":
         for row in folder.timing():
@@ -107,7 +109,7 @@ MEASURE_ONLY = ("train={tokens: null, steps: 0, seconds: null, evaluate_at: []}"
 def cells_before(out: Path, bench: Bench) -> tuple[Cell, Cell]:
     """Return two runs that evaluate the policy before training; all recipes and seeds start from this policy.
 
-    The second run uses another sampling seed, so that the difference between the two runs is due to chance.
+    The second run uses another sampling seed, so that the difference between the two runs shows the effect of chance.
     """
     recipe = recipe_file(out, bench.base)
     other = override("evaluate.seed", load_recipe(str(recipe)).evaluate.seed + 1)
@@ -161,8 +163,8 @@ def final_test_cells(
 ) -> tuple[Cell, dict[str, list[Cell]]]:
     """Return the runs that evaluate the policy before training and each run's last policy on the final test set.
 
-    The problems of the final test set are used for no other measurement and no choice. Each measurement is stored in
-    the folder of the run whose policy is measured, so that the measurement moves with the run.
+    The problems of the final test set are used for no other measurement, and influence no choice. Each measurement is
+    stored in the folder of the run whose policy is measured, so that the measurement moves with the run.
     """
     recipe = recipe_file(out, bench.base)
     skip = bench.final_test_from(load_recipe(str(recipe)).evaluate.problems)
@@ -187,7 +189,7 @@ def _folder(values: Mapping[str, Any]) -> str:
 
 
 def override(key: str, value: Any) -> str:
-    """Return a dotted override that is parsed back to ``value``; JSON is valid YAML.
+    """Return a dotted override that is parsed back to ``value``. The value is written as JSON, which is valid YAML.
 
     >>> override("learn.lr", 5e-05)
     'learn.lr=5e-05'
@@ -196,7 +198,8 @@ def override(key: str, value: Any) -> str:
 
 
 def in_turn(rows: Collection[Sequence[Cell]]) -> list[Cell]:
-    """Return the first cell of each row, then each second cell, …: an interrupted bench has seeds of every recipe."""
+    """Return the first cell of each row, then each second cell, and so on, so that an interrupted bench has runs of all
+    recipes."""
     longest = max(map(len, rows), default=0)
     return [row[i] for i in range(longest) for row in rows if i < len(row)]
 

@@ -1,4 +1,4 @@
-"""The process of one run: ``outrider train``, pinned to one core and killed if the bench dies."""
+"""The process of one run, which executes ``outrider train``, is pinned to one core, and is killed if the bench dies."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def run_cell(
 ) -> None:
     """Start or resume the run, and exit the process with the status of ``outrider train``.
 
-    If ``anew`` is true, the run always starts again. ``at_once`` runs share the machine's memory. All output is written
-    to the file ``log``.
+    If ``anew`` is true, the run starts from the beginning. ``at_once`` is the number of runs that share the machine's
+    memory. All output is written to the file ``log``.
     """
     os.setpgid(0, 0)  # a separate process group: Ctrl-C reaches only the bench, which forwards one signal
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,4 +1,5 @@
-"""Statistics beyond the final success: mean success over training, and problems that became solved or unsolved."""
+"""Statistics beyond final success: mean success over the course of training, and problems that became solved or
+unsolved."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from outrider.bench.results import Arm, Measured, Point, along
 
 
 def on_the_way(before: Arm, arm: Arm, k: int) -> Measured:
-    r"""Return the mean of pass@k over a run's budget: the area under its curve, divided by the budget.
+    r"""Return the mean of pass@k over a run's budget, which is the area under the curve of pass@k, divided by the
+    budget.
 
     For each seed and problem, pass@k is interpolated linearly between evaluations, starting at the policy before
     training. With ``x`` the spent share of the budget and ``y`` the value of pass@k, the mean is
@@ -56,7 +58,8 @@ def turned(first: Point, later: Point) -> Turned:
 
 
 def _solved(point: Point) -> tuple[Flags, Floats]:
-    """Return whether any sample succeeded, and 1 if any sample was verified (otherwise 0), by seed and problem."""
+    """Return two arrays by seed and problem: whether any sample succeeded, and 1 if any sample was verified, otherwise
+    0."""
     rows = [evaluation.tallies for evaluation in point.evaluations]
     solved_SP = np.array([[tally.successes > 0 for tally in row] for row in rows], np.bool_)
     return solved_SP, np.array([[tally.scorable > 0 for tally in row] for row in rows], np.float64)

@@ -40,15 +40,15 @@ class Estimate(NamedTuple):
 def estimate(measured: Measured) -> Estimate:
     r"""Return the mean over seeds, with an interval that covers seeds, problems and their interaction.
 
-    With :math:`z_{sp}` the value of seed s on problem p (a ratio of sums is first linearised, see :func:`_linear`),
+    Let :math:`z_{sp}` be the value of seed s on problem p (a ratio of sums is first linearised, see :func:`_linear`):
 
     .. math:: z_{sp} = \mu + \alpha_s + \beta_p + \varepsilon_{sp}, \qquad
        \widehat{\mathrm{Var}}(\bar z) = \frac{A + B - C}{S P}
 
     where S and P are the numbers of seeds and problems, and A, B and C are the mean squares of the two-way layout: A of
-    seeds, B of problems, C of the residual. A and B are set to at least C, since a variance component is not negative.
-    The interval is Student's t with Satterthwaite's degrees of freedom. Neither factor is nested in the other, so
-    resampling seeds and then problems within seeds would be wrong. Resampling both factors independently (the
+    seeds, B of problems, C of the residual. A and B are raised to C if they are smaller, since a variance component is
+    not negative. The interval uses Student's t with Satterthwaite's degrees of freedom. Neither factor is nested in the
+    other, so resampling seeds and then problems within seeds would be wrong. Resampling both factors independently (the
     pigeonhole bootstrap) counts the residual three times and has no t correction; docs/bench.md has the coverage of
     this bootstrap.
 
@@ -108,7 +108,7 @@ def _estimate(z_SP: Floats) -> Estimate:
 
 
 def _variance(z_SP: Floats) -> tuple[float, float]:
-    """Return the variance of the overall mean and its degrees of freedom; NaN for a single value."""
+    """Return the variance of the overall mean, and the degrees of freedom of this variance; NaN for a single value."""
     seeds, problems = z_SP.shape
     by_seed_S1, by_problem_P = z_SP.mean(axis=1, keepdims=True), z_SP.mean(axis=0)
     if seeds == 1 and problems == 1:

@@ -1,4 +1,4 @@
-"""The plan of a bench, and its cost in tokens, which is also printed when the bench starts."""
+"""Describes the plan of a bench and its cost in tokens. The cost is also printed when the bench starts."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ def plan(planned: Planned) -> str:
 def costs(planned: Planned) -> list[str]:
     """Return the numbers of runs and tokens: one line for training, and one line for each kind of evaluation.
 
-    Training tokens are the budget (a run ends with the step that exhausts the budget). Evaluation tokens are at most
-    the number of responses times ``sample.max_tokens``, and usually a fraction of this bound.
+    The number of training tokens is the budget, since a run ends with the step that exhausts its budget. The number of
+    evaluation tokens is at most the number of responses times ``sample.max_tokens``, and usually only a fraction of
+    this bound.
     """
     bench, recipes, notice = planned
     runs = len(bench.recipes) * bench.seeds

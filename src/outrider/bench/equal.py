@@ -1,4 +1,4 @@
-"""Compare two recipes at equal pass@1, or after equal steps or tokens, instead of at the end of their budgets."""
+"""Compares two recipes at equal pass@1, or after equal steps or tokens, instead of at the end of their budgets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class EqualSpent(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """pass@1 and pass@k along training, ``[points, S, P]``, and the mean pass@1 of each point."""
+    """pass@1 and pass@k at each point of training, ``[points, S, P]`` (seeds S, problems P), and the mean pass@1 of
+    each point."""
 
     x: Floats
     y: Floats
@@ -43,18 +44,18 @@ def at_equal_pass1(before: Arm, base: Arm, arm: Arm, k: int) -> Equal:
     r"""Return the difference in pass@k, ``arm`` minus ``base``, at the highest pass@1 that both recipes have reached.
 
     Each recipe is a piecewise linear curve through its means over seeds, starting at the policy before training. Let m
-    be the recipe with the lower maximum of pass@1, and o the other recipe. The curve of o first reaches this maximum
-    between its points i and i + 1, with weight w on point i + 1. Let x be pass@1, y pass@k, b the slope of this
-    segment, and :math:`z_w = (1 - w) z_i + w z_{i+1}`. Then
+    be the recipe with the lower maximum of pass@1, and o the other recipe. The curve of o first reaches the maximum of
+    m between its points i and i + 1, with weight w on point i + 1. Let x be pass@1, y pass@k, b the slope of this
+    segment of o, and :math:`z_w = (1 - w) z_i + w z_{i+1}`. Then
 
     .. math:: D = \pm \big(\bar y_m - \bar y_{o,w}\big), \qquad
        d_{sp} = \pm \big(y_m - y_{o,w} - b\,(x_m - x_{o,w})\big)_{sp}
 
-    with + if m is ``arm``. The mean of d over seeds s and problems p is D. By the delta method, d - D is the
-    first-order effect of a seed and a problem on D, including the effect on w. Therefore
-    :func:`~outrider.bench.crossed.estimate` computes the interval from d. The highest point and the crossed segment are
-    treated as fixed. If two points of m are nearly equal in pass@1 but not in pass@k, the interval is too short
-    (simulated, docs/intervals.md).
+    where the sign is + if m is ``arm``. The mean of d over seeds s and problems p is D. By the delta method, d - D is
+    the first-order effect of a seed and a problem on D, including their effect on w. Therefore
+    :func:`~outrider.bench.crossed.estimate` computes the interval from d. The highest point of m and the crossed
+    segment of o are treated as fixed. If two points of m are nearly equal in pass@1 but not in pass@k, the interval is
+    too short (simulated, docs/intervals.md).
 
     Assumes the same seeds in the same order in both arms, and linear curves between points. The intervals do not cover
     the error of linear interpolation, which is smaller with more points. A problem whose pass@k at the maximum k is
@@ -97,7 +98,8 @@ def at_equal(spent: Literal["steps", "tokens"], base: Arm, arm: Arm, k: int) -> 
 
 
 def _at(level: float, run: Arm, spent: str, k: int) -> Floats:
-    """Return pass@k of one run after ``level`` steps or tokens, ``[P]``; ``level`` is within the run's evaluations."""
+    """Return pass@k of one run after ``level`` steps or tokens, ``[P]``. ``level`` lies between the run's
+    evaluations."""
     y, x = values_of(run.points, k)[:, 0], [float(getattr(point, spent)[0]) for point in run.points]
     i = int(np.searchsorted(x, level))
     if x[i] == level:

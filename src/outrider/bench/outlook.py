@@ -1,4 +1,4 @@
-"""Completed and remaining work of a bench, evaluation included, read from disk."""
+"""Reads the completed work of a bench, evaluations included, from disk, and forecasts the remaining time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Work:
         cell: the run.
         evaluations: planned number of evaluations.
         responses: number of responses in each evaluation.
-        spent: spent budget, at most the whole budget.
+        spent: budget spent so far; no more than the run's whole budget.
         training: seconds of training so far.
         evaluated: number of completed evaluations.
         timed: number of evaluations with a known time.
@@ -46,12 +46,12 @@ class Outlook:
     All rates are computed from the times that the runs record on disk (``timing.jsonl``, ``eval_timing.jsonl``), so a
     continued bench knows its speed at once. A recipe has its own seconds per unit of budget after one of its runs has
     trained; until then, the mean over all recipes is used. The time of an evaluation is the mean seconds per response
-    times the evaluation's number of responses. The remaining work is divided among the processes, and takes at least as
-    long as the longest run.
+    times the evaluation's number of responses. The remaining work is divided evenly among the processes, but takes at
+    least as long as the longest remaining run.
 
     Assumes one process per run, and ``processes`` runs in parallel. Degenerate cases: the forecast is unknown until
-    some training is timed. Without any timed evaluation (runs of older Outrider versions), remaining evaluations count
-    as 0 seconds.
+    some training is timed. If no evaluation is timed, as in runs of older Outrider versions, remaining evaluations
+    count as 0 seconds.
     """
 
     def __init__(self, cells: Iterable[Cell], processes: int) -> None:
@@ -92,19 +92,21 @@ class Outlook:
 
     @property
     def done(self) -> float:
-        """The sum of all runs' spent budgets; if runs only evaluate, the number of runs that are over."""
+        """The sum of the budgets that all runs have spent; if the runs only evaluate, the number of runs that are
+        over."""
         works = self._work.values()
         return sum(work.spent for work in works) if self._trains else float(sum(work.over for work in works))
 
     @property
     def total(self) -> float:
-        """The sum of all runs' budgets (a failed run's spent budget); if runs only evaluate, the number of runs."""
+        """The sum of all runs' budgets, of a failed run only the spent part; if the runs only evaluate, the number of
+        runs."""
         if not self._trains:
             return float(len(self._work))
         return sum(work.spent if work.over else work.cell.budget for work in self._work.values())
 
     def forecast(self) -> tuple[float, float] | None:
-        """Return the completed share of the work (measured in seconds) and the remaining seconds; None if unknown."""
+        """Return the completed share of the work, as a share of seconds, and the remaining seconds; None if unknown."""
         a_unit, a_response = self._unit_seconds(), self._response_seconds()
         if self._trains and not a_unit:
             return None
@@ -121,7 +123,8 @@ class Outlook:
         return done / (done + left), max(left / self._processes, longest)
 
     def _unit_seconds(self) -> dict[Path | None, float]:
-        """Return seconds per unit of budget by recipe, for recipes that have trained; None maps to the overall mean."""
+        """Return seconds per unit of budget for each recipe that has trained. The key None has the mean over all
+        recipes."""
         spent: dict[Path | None, float] = defaultdict(float)
         seconds: dict[Path | None, float] = defaultdict(float)
         for work in self._work.values():

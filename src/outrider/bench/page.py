@@ -50,13 +50,15 @@ def _section(section: Section) -> str:
 
 
 def _paragraph(text: str) -> str:
-    """Return a paragraph that is only code as a code block, which is easier to copy; other paragraphs unchanged."""
+    """Return a paragraph that is only code as a code block, which is easier to copy. Return other paragraphs
+    unchanged."""
     code = re.fullmatch(r"`([^`]+)`", text)
     return f"```\n{code[1]}\n```" if code else text
 
 
 def _table(block: TableBlock) -> str:
-    """Return a table in Markdown; in a table of changes, a number without a unit (entropy) is formatted as a change."""
+    """Return a table in Markdown. In a table of changes, even a number without a unit (entropy) is written with its
+    sign."""
     changes = "points" in block.units.values()
     units = {name: block.units.get(name, "points" if changes else None) for name in block.columns}
     rows = [

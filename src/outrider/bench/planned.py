@@ -1,4 +1,4 @@
-"""A bench before anything runs: its options and recipes, checked against each other."""
+"""Plans a bench before any run starts, by checking its options and recipes against each other."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Planned(NamedTuple):
     Attributes:
         bench: options of the bench.
         recipes: recipes by name, with the bench's settings applied.
-        notice: sentence on the evaluation sizes that were lowered; "" if no size was lowered.
+        notice: sentence on evaluation sizes that were lowered to fit the budget; "" if no size was lowered.
     """
 
     bench: Bench

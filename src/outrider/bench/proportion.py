@@ -1,4 +1,4 @@
-"""Evaluation in proportion to the budget: fewer points, problems and samples for short runs."""
+"""Keeps evaluation in proportion to the budget, by fewer evaluation points, problems and samples for short runs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from outrider.estimate.time_estimate import amounts
 MOST = 4.0
 """Maximum ratio of a run's evaluation tokens (with ``sample.max_tokens`` per response) to its training tokens.
 
-At this ratio, a run in the default setting evaluates for about as long as it trains: the mean response length is 46 %
-of ``max_tokens``, and sampling takes 55 % of a training step (measured on two cores; docs/log.md, 2026-11-28).
+At this ratio, a run in the default setting evaluates for about as long as it trains. In that setting, the mean response
+length is 46 % of ``max_tokens``, and sampling takes 55 % of a training step (measured on two cores; docs/log.md,
+2026-11-28).
 """
 LEAST = {"points": 1, "evaluate.problems": 50, "evaluate.n": 8}
 
@@ -27,8 +28,8 @@ class Proportioned(NamedTuple):
 
 
 def in_proportion(bench: Bench, recipes: Mapping[str, Recipe], given: Collection[str]) -> Proportioned:
-    """Lower ``points``, ``evaluate.problems`` and ``evaluate.n`` in turn until evaluation is at most :data:`MOST` times
-    training.
+    """Lower ``points``, ``evaluate.problems`` and ``evaluate.n`` in turn until a run has at most :data:`MOST`
+    evaluation tokens per training token.
 
     Each round removes one evaluation point, then halves the problems, then halves the samples. The result depends on a
     run's budget and on the base recipe, but not on the number of seeds or recipes, so that seeds and recipes can be
@@ -75,7 +76,7 @@ def _with(recipe: Recipe, values: Mapping[str, int]) -> Recipe:
 
 
 def _notches(key: str, asked: int, value: int) -> int:
-    """Return how many times the value of a key was lowered."""
+    """Return how many times the value of a key has been lowered."""
     return asked - value if key == "points" else round(asked / value).bit_length() - 1
 
 

@@ -29,7 +29,7 @@ def provenance(report: BenchReport, environment: Mapping[str, Any]) -> Section:
 
 
 def command(environment: Mapping[str, Any]) -> str:
-    """Return the command line as the user typed it."""
+    """Return the command line that started the bench, as the user typed it."""
     return shlex.join(["outrider", *environment["command"][1:]])
 
 

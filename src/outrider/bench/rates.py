@@ -1,4 +1,4 @@
-"""Classes of problems by their pass rate before training, to see which problems a recipe helps."""
+"""Divides problems into classes by their pass rate before training, to show which problems a recipe helps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from outrider.bench.results import Measured, Point
 CLASSES = ("never", "seldom", "often", "mostly")
 """Classes by the share of samples before training that solve the problem.
 
-``never``: no sample; ``seldom``: up to an eighth; ``often``: up to a half; ``mostly``: more than a half.
+``never``: no sample solves the problem; ``seldom``: up to an eighth do; ``often``: up to a half; ``mostly``: more than
+a half.
 """
 _UP_TO = (0.0, 1 / 8, 1 / 2)
 
@@ -19,7 +20,8 @@ def by_rate(before: Point) -> dict[str, Flags]:
     """Return, for each class of pass rates, which problems were in this class before training.
 
     A problem without verified samples is in no class. Sampling noise affects a problem's class, so the samples that
-    define the class must not also estimate the pass rate: a problem whose samples all failed rarely has a pass rate of
+    define the class must not also estimate the pass rate. For example, a problem whose samples all failed rarely has a
+    pass rate of
     0. Estimates from separate samples do not have this bias.
     """
     tallies = before.evaluations[0].tallies

@@ -22,13 +22,14 @@ from outrider.errors import UserError
 from outrider.record.json_data import json_data
 
 SCHEMA_VERSION = 4
-"""Version of the results file. Version 3 has no final test set, and version 2 also no classes of pass rates. Version 1
-has a single tuned key: `value` of each candidate, and `chosen`."""
+"""Version of the results file. Version 3 has no final test set, and version 2 also has no classes of pass rates.
+Version 1 has a single tuned key: each candidate has a `value`, and `chosen` is the chosen value."""
 _NOTHING = Estimate(math.nan, math.nan, math.nan, 0, 0)
 
 
 class Reached(NamedTuple):
-    """The first point at which a recipe's mean curve reaches the base recipe's final pass@1; NaN if there is none."""
+    """The first point at which a recipe's mean curve reaches the base recipe's final pass@1; NaN if there is no such
+    point."""
 
     share: float
     steps: float
@@ -45,10 +46,10 @@ class BenchReport:
         before: evaluation of the policy before training.
         again: second evaluation of the policy before training, with new samples.
         arms: recipes with finished runs, in the order of the bench.
-        choices: tuned values by recipe.
+        choices: the tried and the chosen hyperparameter values by recipe.
         failures: one sentence for each run that did not finish.
-        final_test: measurements of the last policies on the final test set, or None. In ``final_test``, ``again``
-            equals ``before``.
+        final_test: measurements of the last policies on the final test set; None without this set. In ``final_test``,
+            ``again`` equals ``before``.
     """
 
     bench: Bench
@@ -83,7 +84,8 @@ class BenchReport:
         return estimate(arm.points[point].measured(quantity))
 
     def against_base(self, arm: Arm, quantity: str) -> Estimate:
-        """Return the paired change from the base recipe over the seeds that both finished; NaN without common seeds."""
+        """Return the paired change from the base recipe over the seeds that both recipes finished; NaN without such
+        seeds."""
         both = self._paired(arm)
         return difference(*(side.end.measured(quantity) for side in both)) if both else _NOTHING
 
@@ -94,7 +96,7 @@ class BenchReport:
 
     @property
     def other(self) -> Literal["steps", "tokens"]:
-        """The unit of the second comparison: steps, or tokens if the budget is in steps."""
+        """The unit of the comparison after equal steps or tokens: steps, or tokens if the budget itself is in steps."""
         return "tokens" if self.bench.unit == "steps" else "steps"
 
     def at_equal_other(self, arm: Arm, k: int) -> EqualSpent:
@@ -124,7 +126,8 @@ class BenchReport:
         return difference(*(on_the_way(self.before, side, 1) for side in both)) if both else _NOTHING
 
     def turned(self, arm: Arm) -> dict[str, Estimate]:
-        """Return the shares of problems that became solved and that became unsolved (by any sample) during training."""
+        """Return the shares of problems that became solved, and that became unsolved, during training. One success
+        solves a problem."""
         one = self.before.end
         first = replace(one, evaluations=one.evaluations * len(arm.seeds))
         return {name: estimate(each) for name, each in turned(first, arm.end)._asdict().items()}

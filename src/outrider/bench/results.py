@@ -23,8 +23,9 @@ from outrider.runs.folder import RunFolder
 class Measured(NamedTuple):
     """A metric of each seed on each problem, as a sum and a count.
 
-    A seed's value is the sum of totals over problems, divided by the sum of counts. For a mean over problems,
-    ``counts_SP`` is 1 if a value is known, otherwise 0. For entropy per token, ``counts_SP`` is the number of tokens.
+    A seed's value is the sum of totals over problems, divided by the sum of counts. For a mean over problems, an entry
+    of ``counts_SP`` is 1 if the value is known, otherwise 0. For entropy per token, ``counts_SP`` is the number of
+    tokens.
     """
 
     totals_SP: Floats
@@ -33,10 +34,10 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True)
 class Point:
-    """The evaluations of all seeds of a recipe at one share of the budget.
+    """The evaluations of all seeds of a recipe after one share of the training budget.
 
     Attributes:
-        share: share of the budget.
+        share: share of the budget, from 0 to 1.
         evaluations: one evaluation per seed, on the same problems in the same order.
         steps, tokens, seconds: number of steps, tokens and seconds that each seed has spent at this point.
     """
@@ -64,7 +65,7 @@ class Arm:
         name: name of the recipe.
         seeds: seeds of the finished runs, ascending.
         points: evaluations along training, the last of them at the end of the budget.
-        spent: use of tokens in all runs of the recipe; None for the policy before training.
+        spent: how all runs of the recipe spent their generated tokens; None for the policy before training.
     """
 
     name: str
@@ -78,7 +79,7 @@ class Arm:
 
     @cached_property
     def ks(self) -> tuple[int, ...]:
-        """The k for which pass@k is shown: 1, 8 and the number of samples."""
+        """The values of k for which pass@k is shown: 1, 8 and the number of samples per problem."""
         return tuple(shown_ks(self.end.evaluations[0].overall.pass_at))
 
     def only(self, seeds: Sequence[int]) -> Arm:

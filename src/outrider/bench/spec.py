@@ -70,7 +70,7 @@ class Tune(Options):
     @model_validator(mode="before")
     @classmethod
     def _of_one_key(cls, data: Any) -> Any:
-        """Convert data of older Outrider versions, which had a single tuned key."""
+        """Convert options written by older Outrider versions, which had a single tuned key."""
         if isinstance(data, dict) and "key" in data:
             rest = {name: value for name, value in data.items() if name != "key"}
             return rest | {"values": {data["key"]: data.get("values")}}
@@ -89,7 +89,8 @@ class Tune(Options):
 
 
 class FinalTest(Options):
-    """Held-out problems for a single measurement of the last policies; the bench uses them for nothing else."""
+    """Held-out problems on which the last policies are measured once. The bench uses these problems for nothing
+    else."""
 
     problems: int = Field(ge=1, description="number of problems in the final test set")
     skip: int | None = Field(
@@ -199,7 +200,8 @@ class Bench(Options):
         return [point / self.points for point in range(1, self.points + 1)]
 
     def looked_at(self, compared: int) -> int:
-        """Return the number of held-out problems used before the final test: ``compared`` plus the tuning problems."""
+        """Return the number of held-out problems used before the final test: ``compared`` plus the problems for
+        tuning."""
         return compared + (self.tune.problems if self.tune else 0)
 
     def final_test_from(self, compared: int) -> int:
@@ -221,7 +223,8 @@ def bench_of(data: Mapping[str, Any]) -> Bench:
 
 
 def given_keys(names: Sequence[str | Recipe], overrides: Sequence[str] | Mapping[str, Any]) -> set[str]:
-    """Return the dotted keys that the user has set in overrides or recipe files. For a loaded recipe, return all keys.
+    """Return the dotted keys that the user has set in overrides or recipe files. Of a loaded recipe, all keys count as
+    set.
 
     >>> sorted(given_keys(["grpo"], ["evaluate={n: 4, problems: 9}", "train.problems=8"]) - given_keys(["grpo"], []))
     ['evaluate.n', 'evaluate.problems', 'train.problems']
@@ -265,7 +268,7 @@ def _changed(recipe: Recipe, overrides: Sequence[str] | Mapping[str, Any], setti
 
 
 def settle(recipe: Recipe, bench: Bench) -> Recipe:
-    """Return the recipe with the bench's settings: its budget, one process, evaluations at its points."""
+    """Return the recipe with the bench's settings: the bench's budget and evaluation points, and one process."""
     data = recipe.resolved()
     data["train"] |= {
         "tokens": bench.tokens,
@@ -297,7 +300,8 @@ def refuse_unlike(recipes: Mapping[str, Recipe], base: str) -> None:
 
 
 def refuse_too_few_problems(bench: Bench, recipe: Recipe) -> None:
-    """Check before the first run that the task has enough held-out problems; otherwise tuning would fail hours later.
+    """Check before the first run that the task has enough held-out problems. Otherwise the bench could fail hours
+    later.
 
     Raises:
         UserError: the task has too few held-out problems, or the final test set overlaps the bench's other problems.

@@ -1,4 +1,4 @@
-"""The tokens that a recipe's stages used, and the resulting successes."""
+"""Computes the tokens that a recipe's stages used, and the resulting successes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from outrider.screen.curves import MetricRows
 
 
 class StageSpending(NamedTuple):
-    """The tokens that one stage used over whole runs. Rates are per 1,000 tokens of the stage; NaN without tokens.
+    """The tokens that one stage generated over whole runs. Rates are per 1,000 tokens of the stage; NaN without tokens.
 
     Attributes:
-        stage: position of the stage in the recipe, and its name, as in the metrics: ``1-branch``.
+        stage: position and name of the stage in the recipe, as in names of metrics: ``1-branch``.
         share: share of all generated tokens that the stage generated.
         rollouts: mean number of rollouts per step.
         successes: successful rollouts per 1,000 tokens.
@@ -34,11 +34,11 @@ class Spending(NamedTuple):
         stages: stages in the order of the recipe.
         unused: share of the tokens that were not trained on: the group had no signal, the rollout was dropped, or its
             verifier failed.
-        branched: share of the tokens in branches.
-        seeded: share of the tokens in rollouts whose prompt had examples or a hint.
+        branched: share of the tokens that were generated in branches.
+        seeded: share of the tokens that were generated in rollouts whose prompt had examples or a hint.
         mixed: share of groups with both successes and failures, averaged over steps.
-        gradient: number of trained tokens per generated token; above 1 if tokens are trained on several times (in
-            several epochs, or replayed); NaN for runs of Outrider versions that did not count trained tokens.
+        gradient: number of trained tokens per generated token; above 1 if tokens are trained on several times, in
+            several epochs or by replay; NaN for runs of Outrider versions that did not count trained tokens.
     """
 
     stages: tuple[StageSpending, ...]

@@ -1,4 +1,4 @@
-"""Format a bench's estimates: values with the half-width of their intervals, changes, and Markdown tables."""
+"""Formats a bench's estimates: values with the half-widths of their intervals, changes, and Markdown tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def as_number(result: Estimate | Interval, quantity: str) -> str:
 
 
 def as_change(result: Estimate | Interval, sure: bool = True) -> str:
-    """Format a change with its sign and half-width, in bold if the interval is reliable (``sure``) and excludes 0."""
+    """Format a change with its sign and the half-width of its interval, in bold if the interval is reliable (``sure``)
+    and excludes 0."""
     value = f"**{result.value:+.3f}**" if result.excludes_zero and sure else f"{result.value:+.3f}"
     return NONE if math.isnan(result.value) else f"{value}{_half(result, '.3f')}"
 

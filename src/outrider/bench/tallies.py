@@ -1,4 +1,4 @@
-"""The counts behind a bench's numbers: successes per problem and evaluation, small enough to commit to Git."""
+"""Writes and reads the counts behind a bench's numbers: successes per problem and evaluation, small enough for Git."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMPARED, FINAL_TEST = "compared", "untouched"  # names in the file since its fi
 
 
 class TallyColumn(NamedTuple):
-    """One evaluation, identified by the arm (a recipe's runs), the seed and the share of the budget."""
+    """One evaluation, identified by the arm (a recipe with its runs), the seed and the share of the budget."""
 
     arm: str
     seed: int

@@ -1,4 +1,4 @@
-"""Choose hyperparameters for each recipe, with equal budgets and on problems that the comparison does not use."""
+"""Chooses hyperparameters for each recipe, with equal budgets and on problems that the comparison does not use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.bench.spec import Tune
 
 @dataclass(frozen=True)
 class Tried:
-    """Scores of one combination of tuned values.
+    """The scores of one combination of hyperparameter values.
 
     Attributes:
         values: tuned values by key.
@@ -40,7 +40,7 @@ class Choice:
     Attributes:
         tried: combinations in the given order.
         chosen: index of the chosen combination; None if every combination failed.
-        edges: first and last value of every key with at least two values; a value beyond this range may be better.
+        edges: first and last tried value of every key with at least two values, beyond which a value may be better.
     """
 
     tried: tuple[Tried, ...]
@@ -68,11 +68,12 @@ def tried(tune: Tune, values: Mapping[str, Any], arm: Arm | None) -> Tried:
 
 
 def choose(tune: Tune, options: Sequence[Tried]) -> Choice:
-    """Choose the first combination within one standard error (of the paired difference) of the best combination.
+    """Choose the first combination whose score is within one standard error (of the paired difference) of the best
+    score.
 
-    If learning rates are listed in ascending order, noise alone therefore does not select a larger learning rate, which
-    would narrow the policy more. The rule is Breiman et al.'s one-standard-error rule for pruning trees (1984).
-    Combinations with a failed run are skipped.
+    So if learning rates are listed in ascending order, noise alone does not select a larger learning rate, which would
+    narrow the policy more. The rule is Breiman et al.'s one-standard-error rule for pruning trees (1984). Combinations
+    with a failed run are skipped.
     """
     whole = {place: t.criterion for place, t in enumerate(options) if t.criterion is not None and not t.failed}
     best = max(whole.values(), key=lambda criterion: estimate(criterion).value, default=None)
@@ -87,7 +88,8 @@ def _as_good(result: Measured, best: Measured) -> bool:
 
 
 def _criterion(tune: Tune, arm: Arm) -> Measured:
-    """Return the selection metric: by default pass@1, since pass@n could favour values that hardly train the policy."""
+    """Return the selection metric. The default is pass@1, since pass@n could favour values that hardly train the
+    policy."""
     one, many = arm.end.measured("pass@1"), arm.end.measured(f"pass@{arm.ks[-1]}")
     if tune.by == "pass@1":
         return one

@@ -1,4 +1,4 @@
-"""First sentences of a bench: the best recipe, its changes, and their uncertainty."""
+"""Writes the first sentences of a bench's page: the best recipe, the changes, and the uncertainty of the changes."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from outrider.bench.sections import UNITS
 from outrider.report.digits import points
 
 _SHORT = 3
-"""Maximum number of recipes whose changes are written as sentences; with more recipes, only the table shows changes."""
+"""Maximum number of recipes for which sentences state the changes. With more recipes, only the table shows changes."""
 
 
 def verdict(report: BenchReport) -> list[str]:
     """Return the verdict in sentences: first on the best recipe, then on each other recipe, then on the uncertainty.
 
-    A recipe is ahead of the base recipe in pass@1 or pass@k (k: the number of samples) if the 95 % interval of its
-    paired change lies above 0. If several recipes are ahead, the first sentence names the recipe with the largest
-    change in pass@1, or in pass@k if no recipe is ahead in pass@1.
+    A recipe is ahead of the base recipe in pass@1 or in pass@k (k is the number of samples) if the 95 % interval of its
+    paired change in this metric lies above 0. If several recipes are ahead, the first sentence names the recipe with
+    the largest change in pass@1, or in pass@k if no recipe is ahead in pass@1.
 
-    Degenerate cases: with one seed, or with one finished seed in common with the base recipe, recipes are not ranked,
-    and the first sentence states this. With one seed and up to three recipes, the next sentences state the changes by
-    training. Without a finished run of the base recipe, or without another recipe, each recipe is compared with the
-    policy before training.
+    Degenerate cases: with one seed, or if a recipe has only one finished seed in common with the base recipe, recipes
+    are not ranked, and the first sentence states this. With one seed and up to three recipes, the next sentences state
+    how training changed each metric. Without a finished run of the base recipe, or without another recipe, each recipe
+    is compared with the policy before training.
     """
     base = report.base
     others = [arm for arm in report.arms if arm is not base]
@@ -68,7 +68,7 @@ def _ahead(report: BenchReport, others: Sequence[Arm]) -> Arm | None:
 def _against_base(report: BenchReport, arm: Arm) -> str:
     """Return a sentence on whether a recipe is ahead of, behind or not significantly different from the base recipe.
 
-    With one common seed, the sentence states only the differences in each metric.
+    With one common seed, the sentence states only the difference in each metric.
     """
     few = _shared_seeds(report, arm)
     found = {quantity: report.against_base(arm, quantity) for quantity in quantities(report)}

@@ -1,1 +1,1 @@
-"""The functions behind the commands, for the command line and for Python."""
+"""The functions behind Outrider's commands, used by the command line and by the Python API."""

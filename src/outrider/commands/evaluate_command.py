@@ -1,4 +1,4 @@
-"""``outrider evaluate``: evaluate one model, print a table, and save the rollouts."""
+"""The command ``outrider evaluate``, which evaluates one model, prints a table, and saves the rollouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table for trackers with a run's findings (problems in the run that a check found)."""
+"""Builds a table for trackers with a run's findings (problems in the run that a check found)."""
 
 from __future__ import annotations
 

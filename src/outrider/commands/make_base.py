@@ -1,4 +1,4 @@
-"""Train a base model, whose training settings ship with Outrider, before the first command that uses the model."""
+"""Trains a base model, whose training settings ship with Outrider, before the first command that uses the model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def make_base(model: str) -> None:
     An interrupted training is resumed.
 
     Raises:
-        UserError: the model to start from is not installed, or ``outrider sft`` fails, which prints its own error.
+        UserError: the model from which the training starts is not installed, or ``outrider sft`` fails, which prints
+            its own error.
     """
     base = made_base(model)
     if base is None or base.made:

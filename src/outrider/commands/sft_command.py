@@ -1,4 +1,4 @@
-"""``outrider sft``: train a new model on a task's own solutions, or fine-tune an existing model, and print the loss."""
+"""The command ``outrider sft``, which trains a new model, or fine-tunes an existing one, on a task's own solutions."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ def sft_command(sft: Sft, out: Path) -> int:
     ``OUT.unfinished``, with the same result as an uninterrupted training.
 
     Raises:
-        UserError: the folder exists, the task's problems have no solutions, three steps in a row are not finite, the
-            interrupted training had other settings, or the base model does not exist.
+        UserError: the folder exists, the task's problems have no solutions, the losses or gradients of three
+            consecutive steps are not finite, the interrupted training had other settings, or the base model does not
+            exist.
     """
     if out.exists():
         raise UserError(f"{out} exists; choose another output folder")
@@ -150,7 +151,8 @@ def _tokenizer(sft: Sft) -> Qwen2Tokenizer:
 
 
 class _Losses:
-    """The finite losses by step, the number of updates skipped as non-finite, and the number of excluded problems."""
+    """The finite losses by step, the number of updates skipped because they were not finite, and the number of excluded
+    problems."""
 
     def __init__(self) -> None:
         self.finite: list[tuple[str, float]] = []

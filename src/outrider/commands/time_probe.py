@@ -1,4 +1,4 @@
-"""An estimate of a run's time before the run, from short responses that are sampled and discarded."""
+"""Estimates the time of a run before it starts, from short responses that are sampled and discarded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outrider.tasks.turn_task import TurnTask
 PROBLEMS, TOKENS = 8, 32
 """Number of problems in the probe, and tokens per response."""
 BACKWARD = 3
-"""Time of a forward and a backward pass together, as a multiple of the time of a forward pass (approximate)."""
+"""Approximate time of a forward and a backward pass together, as a multiple of the time of a forward pass."""
 LARGEST = 50_000_000
 """Maximum number of parameters of a model that is probed on a CPU; with a larger model, the probe takes minutes."""
 
@@ -25,7 +25,7 @@ def time_line(recipe: Recipe, processes: int) -> str:
     """Return one sentence with the estimated time of a run, or with the reason why there is no estimate.
 
     Raises:
-        UserError: the probe fails; a run would fail with the same error.
+        UserError: the probe fails with an error with which the run would fail as well.
     """
     if (why := _no_probe(recipe)) is not None:
         return f"time: no estimate, since {why}"

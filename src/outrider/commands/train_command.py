@@ -1,4 +1,4 @@
-"""``outrider train``: one run of a recipe, and the messages for a run that ends early."""
+"""The command ``outrider train``, which runs a recipe, and the messages for a run that ends early."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def train_command(recipe: Recipe, out: Path, resume: bool = False, force: bool =
     """Run a recipe in the folder ``out``, with the recipe's number of processes, and return the exit status.
 
     Raises:
-        UserError: a mistake that the user can correct; see the bad-input table in the docs.
+        UserError: the user made a mistake in the input; the docs have a table of bad inputs.
         Terminated: SIGTERM was received; the run is saved after its last finished step.
     """
     make_base(recipe.model)
@@ -65,7 +65,7 @@ def refuse_unfit(recipe: Recipe, force: bool) -> None:
     memory.
 
     Raises:
-        UserError: a tracker is missing, or the run needs too much memory; the message is one sentence.
+        UserError: a tracker is not installed, or the run needs too much memory; the message is one sentence.
     """
     if missing := missing_trackers(recipe.train.trackers):
         raise UserError(missing[0])
@@ -81,7 +81,7 @@ def training_run(ranks: Ranks, recipe: Recipe, screen: Screen, out: Path, sizes:
     """Build the run of a recipe without starting it; ``sizes`` is a sentence on the values chosen for ``auto``.
 
     Raises:
-        UserError: the task's table, the model or the recipe cannot be used.
+        UserError: the task's data, the model or the recipe cannot be used.
     """
     found = ranks.from_main(lambda: _preflight(recipe))  # first: loading a model takes minutes
     leave_out(recipe.task, found.long)

@@ -1,4 +1,4 @@
-"""Configuration: reads recipes from YAML into typed values. Imports no torch."""
+"""Reads recipes (the configurations of runs) from YAML into typed values. Imports no torch."""
 
 from outrider.components import ComponentOf
 from outrider.config.evaluate import Evaluate

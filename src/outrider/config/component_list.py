@@ -1,4 +1,4 @@
-"""Lists all components, environments included, that a recipe can name, from Outrider and from installed packages."""
+"""Lists all components that a recipe can name, environments included, from Outrider and from installed packages."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _of_packages(tables: list[ComponentOf]) -> Iterator[ComponentInfo]:
 
 
 def _environment_info(name: str, plugin: Plugin) -> ComponentInfo:
-    """Return the summary of a component that is in no component table, such as an environment."""
+    """Return the summary of a component of a kind without a component table, such as an environment."""
     try:
         cls = load_environment(name)
     except UserError:

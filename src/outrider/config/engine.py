@@ -14,7 +14,8 @@ from outrider.sample.options import SAMPLER_ENGINES, LocalSampling, SamplerEngin
 
 
 class EngineOptions(Options):
-    """The sampler and the learner of a run, chosen separately. No other section of a recipe depends on this choice.
+    """The sampler and the learner of a run, which can be chosen separately. The choice changes no other section of a
+    recipe.
 
     A Tinker service is both sampler and learner; its short form is ``engine: tinker``.
     """

@@ -1,4 +1,4 @@
-"""Rejects a recipe that its engines do not support when the recipe is read, before any compute is spent."""
+"""Rejects a recipe that its engines do not support as soon as the recipe is read, before any compute is spent."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from outrider.sample.options import SampleOptions
 
 
 class Evaluate(Options):
-    """A model to measure, a task, and the options of sampling and evaluation."""
+    """A model to measure, a task, and the options for sampling and evaluation."""
 
     model: str = Field(
         min_length=1,

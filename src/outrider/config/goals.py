@@ -1,4 +1,4 @@
-"""Shipped recipes by goal, ordered by the evidence that they reach the goal."""
+"""Lists shipped recipes by goal, in order of the evidence that a recipe reaches the goal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class GoalRecipe(NamedTuple):
         name: name of the recipe.
         evidence: ``confirmed`` on new seeds and problems, ``measured`` in a committed bench, or ``paper`` (only the
             paper claims that the recipe reaches the goal).
-        note: the result in Outrider's own benches.
+        note: the result that this recipe had in Outrider's own benches.
     """
 
     name: str

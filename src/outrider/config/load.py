@@ -24,7 +24,8 @@ class RecipeInfo(NamedTuple):
 
 
 class SettingInfo(NamedTuple):
-    """Summary of a shipped setting (model, task, budget), and the recipe that a comparison in this setting recommends.
+    """Summary of a shipped setting (model, task and budget), with the recipe that Outrider's comparison in this setting
+    recommends.
 
     ``recommended`` is the recommended recipe's name, or empty if no recipe is recommended. ``values`` are this recipe's
     hyperparameters.
@@ -45,14 +46,14 @@ def load_recipe(
     """Load a recipe, by shipped name or from a YAML file, in a setting, and apply the overrides.
 
     A recipe is a method, and may extend another recipe. A setting defines where a method is tried: model, task, lengths
-    and budget. A setting is also a shipped name or a YAML file. A recipe keeps its own values for a setting under
-    ``settings``. This section may also derive a setting (``released: {extends: paper, …}``) or drop an inherited
-    setting (``released: null``). The default ``setting`` is Countdown, but a recipe that names its model has no
-    setting. :func:`outrider.config.setting.layers` defines the order of these layers, and
+    and budget. A setting is also a shipped name or a YAML file. Under ``settings``, a recipe has its own values for
+    each setting. This section may also derive a setting (``released: {extends: paper, …}``) or drop an inherited
+    setting (``released: null``). If ``setting`` is None, the setting is Countdown, except that a recipe that names its
+    model has no setting. :func:`outrider.config.setting.layers` defines the order of these layers, and
     :func:`outrider.config.merge.assign` the rule by which one layer overwrites another.
 
-    An override is ``key=value``: a dotted key and a YAML value, as in ``explore.0.n=16``. The last override of a key
-    counts. In Python, overrides may be a mapping from keys to values, which may be components:
+    An override is ``key=value``: a dotted key and a YAML value, as in ``explore.0.n=16``. If several overrides have the
+    same key, the last one counts. In Python, overrides may be a mapping from keys to values, which may be components:
     ``{"explore.0.n": 16}``. A ``model`` override counts as the recipe's own model: the run then has no setting, unless
     the argument ``setting`` names one.
 
@@ -94,8 +95,8 @@ def load_recipe(
 def load_options(
     cls: type[Model], data: dict[str, Any], overrides: Sequence[str] | Mapping[str, Any], source: str
 ) -> Model:
-    """Parse a command's options: ``data`` from ``source``, with dotted overrides. Raises the same errors as
-    :func:`load_recipe`."""
+    """Parse a command's options from ``data``, read from the file ``source``, with dotted overrides. Raises the same
+    errors as :func:`load_recipe`."""
     return _override(cls, copy.deepcopy(data), changes_of(overrides), source, [])
 
 
@@ -131,7 +132,8 @@ def changes_of(overrides: Sequence[str] | Mapping[str, Any]) -> list[tuple[str, 
 
 
 def split_override(override: str) -> tuple[str, Any, str]:
-    """Split ``key=value`` into key, parsed value and full text; the text is for error messages. Raises UserError."""
+    """Split ``key=value`` into key, parsed value and the full text for error messages. Raises UserError if this
+    fails."""
     key, equals, value = override.partition("=")
     if not equals or not all(key.split(".")):
         raise UserError(f"an override is written key=value, as in train.steps=200, not {override!r}")

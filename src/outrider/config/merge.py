@@ -1,4 +1,4 @@
-"""The rule by which values of settings, recipes and the command line overwrite each other."""
+"""Defines how values of settings, recipes and the command line overwrite each other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ Path = tuple[str | int, ...]
 
 
 class Origin(NamedTuple):
-    """The file or command line in which a value was written; messages show ``where: prefix`` and the dotted key.
+    """The file or command line in which a value was written. Messages show this origin as ``where: prefix`` and the
+    dotted key.
 
     Attributes:
         typed: whether the value was written on the command line.
@@ -45,9 +46,10 @@ def assign(data: dict[str, Any], key: str, value: Any, origin: Origin) -> list[P
 
     With this function, a recipe overwrites its base recipe and its setting, and the command line overwrites recipe and
     setting. A mapping is merged into the present mapping, key by key. Any other value replaces the present value: a
-    plain value, a list, or a component with all its options. A component is not merged, because the author of
-    ``task={table: …}`` cannot see the present options. To change one value inside a list or a component, give the
-    value's dotted key. The key may omit the component's name: ``explore.0.n`` means ``explore.0.uniform.n``.
+    plain value, a list, or a component with all its options. A component is replaced, not merged, because the author of
+    ``task={table: …}`` cannot see the options that the component has so far. To change only one value inside a list or
+    a component, write to the value's dotted key. The key may omit the component's name: ``explore.0.n`` means
+    ``explore.0.uniform.n``.
 
     Raises:
         UserError: the key leads through a plain value, past the end of a list, or into a component that the recipe
@@ -104,7 +106,7 @@ def _refuse_other_component(place: Any, path: Path, rest: list[str], value: Any,
 
 
 def _enter(place: Any, path: Path, step: str, origin: Origin) -> tuple[Any, Path]:
-    """Descend one step to a mapping or list; if there is no value, or only a component's name, create a mapping."""
+    """Descend one step to a mapping or list. If there is no value, or only a component's name, create a mapping."""
     place, path = _through_name(place, path, step)
     key: Any = _index(place, path, step, origin)
     path = (*path, key)
@@ -116,7 +118,7 @@ def _enter(place: Any, path: Path, step: str, origin: Origin) -> tuple[Any, Path
 
 
 def _through_name(place: Any, path: Path, step: str) -> tuple[Any, Path]:
-    """Apply the shorthand: if ``step`` is not the name of the component, descend into the component's options."""
+    """Allow keys without the component's name: if ``step`` is not this name, descend into the component's options."""
     if not (is_component(path) and isinstance(place, dict) and len(place) == 1 and step not in place):
         return place, path
     [name] = place

@@ -19,10 +19,10 @@ _GENERATED = ("countdown", "hops", "word_problems")
 def config_of_run(config: Mapping[str, Any], outside: bool = True) -> dict[str, Any]:
     """Return a run's configuration with old keys renamed to present keys, in the same order.
 
-    In a recipe file, an old key is an error instead, since the file's author may use the key with another meaning.
+    In a recipe file, in contrast, an old key is an error, since the file's author may use the key with another meaning.
 
     Args:
-        outside: whether to import third-party components, which may also have old keys.
+        outside: whether to import third-party components to rename their old keys as well.
     """
     present: dict[str, Any] = with_present_keys(Recipe, dict(config), outside)[0]
     learn, sample, task = (present.get(key) for key in ("learn", "sample", "task"))  # copies; their types are unchecked

@@ -1,4 +1,4 @@
-"""Finds the places in a recipe that contain a component, from the types of the recipe's options."""
+"""Finds the places in a recipe that may contain a component, from the types of the recipe's options."""
 
 from __future__ import annotations
 

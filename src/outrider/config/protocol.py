@@ -1,4 +1,4 @@
-"""Named evaluation protocols of papers."""
+"""Evaluation protocols of papers, which a recipe can select by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recipe: everything that defines a run, as one typed value."""
+"""The recipe, which has everything that defines a run in one typed value."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ CreditChain = Annotated[list[CreditLink], Field(min_length=1), AfterValidator(_i
 
 
 def refuse_plain_messages(task: Task, policy: PolicyOptions) -> None:
-    """Raise ValueError if prompts are messages and the policy has no chat template to render them."""
+    """Raise ValueError if prompts are lists of messages, but the policy has no chat template that renders messages."""
     if writes_messages(task) and not policy.chat:
         raise ValueError(
             f"the prompts of task {task.name!r} are messages, which a chat template writes: policy.chat=true"
@@ -59,14 +59,14 @@ def refuse_plain_messages(task: Task, policy: PolicyOptions) -> None:
 class Recipe(Options):
     """The full specification of a run. :func:`outrider.config.load_recipe` reads it from YAML with the same sections.
 
-    ``explore`` has the stage objects, ``credit`` the chains of credit components, and ``task`` the task object. Stages
-    have state, so use a recipe object for one run only.
+    ``explore`` contains the stage objects, ``credit`` contains the credit chains (sequences of advantage components),
+    and ``task`` is the task object. Stages have state, so use a recipe object for one run only.
     """
 
     model_config = ConfigDict(frozen=True)
 
     about: ClassVar[frozenset[str]] = frozenset({"name", "from_setting", "paper", "summary"})
-    """Fields that describe a run and do not affect it."""
+    """Fields that describe a run without affecting it."""
 
     name: str = Field(
         "recipe",
@@ -229,9 +229,10 @@ class Recipe(Options):
 
     @model_validator(mode="after")
     def _samples_are_the_policy(self) -> Recipe:
-        """Reject sampling options with which rollouts would not be samples from the policy.
+        """Reject sampling options with which training rollouts would not be samples from the policy.
 
-        Evaluations may sample from another distribution, and have separate options (:class:`outrider.config.Evaluate`).
+        An evaluation may sample from another distribution, and has separate options
+        (:class:`outrider.config.Evaluate`).
         """
         sample = self.sample
         if sample.temperature == 0:
@@ -248,18 +249,21 @@ class Recipe(Options):
 
     @model_validator(mode="after")
     def _components_are_recorded(self) -> Recipe:
-        """Record the components' origins, unless a run's configuration already has the origins at training time."""
+        """Record the origins of the components, unless the recipe is read from a run, whose configuration already lists
+        them."""
         if not self.components:
             self.__dict__["components"] = provenances_in(self)  # the recipe is frozen, but not yet in use
         return self
 
     @interrupts_held()  # pydantic would turn Ctrl-C into a serialization error with a traceback
     def resolved(self) -> dict[str, Any]:
-        """Return the recipe as plain data in a fixed order, with all defaults; parsing this gives an equal recipe."""
+        """Return the recipe as plain data in a fixed order, with all defaults. Parsing this data gives an equal
+        recipe."""
         return self._without_empty(self.model_dump(mode="json"))
 
     def fingerprint(self) -> str:
-        """Return a hash of all options that affect how a run continues; for equal hashes, ``difference`` is empty.
+        """Return a hash of all options that affect how a run continues. If two recipes have equal hashes,
+        ``difference`` is empty.
 
         The hash excludes names and notes (``about``), the frequency and number of checkpoints, trackers and their
         options, and the options of engines. Renamed keys are hashed under their first names, as in files of older
@@ -271,8 +275,8 @@ class Recipe(Options):
     def difference(self, other: Recipe) -> list[str]:
         """Return one line per key that affects a run and differs in ``other``, such as ``learn.lr: 1e-06 -> 0.0001``.
 
-        A size that is ``auto`` in one recipe does not count as different, since ``auto`` became a number when the run
-        began.
+        A size that is ``auto`` in one recipe does not count as different, since a run replaces ``auto`` by a number
+        when it begins.
         """
         mine, theirs = _flat(self._decisive()), _flat(other._decisive())
         return [
@@ -314,7 +318,8 @@ class Recipe(Options):
 
     @staticmethod
     def _without_empty(data: dict[str, Any]) -> dict[str, Any]:
-        """Omit ``components`` if all components are shipped, as in most recipes and all runs of older versions."""
+        """Omit ``components`` if all components ship with Outrider, as in most recipes and all runs of older
+        versions."""
         return data if data["components"] else {key: value for key, value in data.items() if key != "components"}
 
 

@@ -29,7 +29,7 @@ def with_present_keys(model: type[BaseModel], data: Any, outside: bool = True) -
     """Return data for ``model`` with every old key renamed, in the same order, and the list of these keys.
 
     Args:
-        outside: whether to import third-party components, which may also have old keys.
+        outside: whether to import third-party components to rename their old keys as well.
 
     >>> from outrider.config.recipe import Recipe
     >>> data, found = with_present_keys(Recipe, {"task": {"table": {"judge": "exact"}}})
@@ -41,7 +41,7 @@ def with_present_keys(model: type[BaseModel], data: Any, outside: bool = True) -
 
 
 def with_old_keys(model: type[BaseModel], data: Any) -> Any:
-    """Return data for ``model`` with the first name of every key, for hashes that older Outrider versions computed.
+    """Return data for ``model`` in which every key has its first name, to reproduce hashes of older Outrider versions.
 
     >>> from outrider.config.recipe import Recipe
     >>> with_old_keys(Recipe, {"task": {"table": {"verifier": "exact"}}})
@@ -53,8 +53,8 @@ def with_old_keys(model: type[BaseModel], data: Any) -> Any:
 def _renamed(
     types: Sequence[Any], data: Any, place: Renamed, names: _Names, found: list[Renamed] | None, outside: bool
 ) -> Any:
-    """Rename keys to their present names and list the old keys in ``found``; if ``found`` is None, rename keys to their
-    old names."""
+    """Rename keys to their present names, and list the old keys in ``found``. If ``found`` is None, rename keys to
+    their old names instead."""
     if isinstance(data, list):
         items: list[tuple[Any, Any, Any]] = [(i, i, part) for i, part in enumerate(data)]
     elif isinstance(data, dict):

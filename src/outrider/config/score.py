@@ -9,7 +9,7 @@ from outrider.options import Options
 
 
 class Score(Options):
-    """The task by which saved generations are verified."""
+    """The task whose verifier checks saved generations."""
 
     task: AnyTask = Field(description="task that provides the gold answers and verifies the saved responses")
     problems: int | None = Field(

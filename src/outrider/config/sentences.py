@@ -29,7 +29,7 @@ _KINDS = {
 
 
 _AUTO = ("literal['auto']",)
-"""Pydantic's name for the alternative ``Auto`` of a type ``Auto | …``, in an error's location."""
+"""Pydantic's name, in the location of an error, for the alternative ``Auto`` of a type ``Auto | …``."""
 
 
 def parse(cls: type[Model], data: dict[str, Any], file: str, origins: Origins) -> Model:
@@ -59,7 +59,8 @@ def parse(cls: type[Model], data: dict[str, Any], file: str, origins: Origins) -
 
 
 def mistakes(error: ValidationError, cls: type[BaseModel]) -> list[tuple[Path, str]]:
-    """Return the place and the sentence of each mistake. Missing keys come last, since a mistyped key explains them."""
+    """Return the place and the sentence of each mistake. Missing keys come last, since a mistyped key may be their
+    cause."""
     errors = sorted(error.errors(include_url=False), key=lambda one: one["type"] == "missing")
     # for a field of type Auto | X, pydantic reports one error per alternative, although there is only one mistake
     either = {one["loc"][:-1] for one in errors if one["loc"][-1:] == _AUTO}
@@ -74,7 +75,7 @@ def mistakes(error: ValidationError, cls: type[BaseModel]) -> list[tuple[Path, s
 
 
 def _origin(path: Path, origins: Origins) -> Origin | None:
-    """Return where the value at ``path`` was written: by an override inside the value, or by the last write of it."""
+    """Return where the value at ``path`` was written: by an override inside the value, otherwise by its last write."""
     around = [origin for written, origin in origins if path[: len(written)] == written]
     inside = [origin for written, origin in origins if path and written[: len(path)] == path]
     typed = dict.fromkeys(origin.where for origin in inside if origin.typed)

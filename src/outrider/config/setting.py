@@ -1,4 +1,4 @@
-"""The layers of a configuration, from settings and recipes; later layers overwrite earlier ones."""
+"""Builds the layers of a configuration from settings and recipes, where later layers overwrite earlier layers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def steps_of(recipes: Sequence[Written], setting: str | None) -> list[Step]:
     Countdown, but a recipe that names its model is a complete run and has no setting.
 
     Raises:
-        UserError: there is no such setting, or the setting has a file and the recipe names its model.
+        UserError: there is no such setting, or the setting has a file although the recipe names its model.
     """
     models = [(file.where, file.values["model"]) for file in recipes if "model" in file.values]
     own = _of_recipes(recipes, whole=bool(models))
@@ -69,8 +69,8 @@ def layers(recipes: Sequence[Written], steps: Sequence[Step]) -> list[Layer]:
     """Return the layers in order; each layer overwrites the earlier layers.
 
     The setting's file comes first, preceded by the file that it extends. The recipes follow, a base recipe before the
-    recipe that extends it. Each recipe adds its own values, and then its values for this setting under ``settings``.
-    So a recipe's own values hold in every setting, and a base file never replaces the values of a file that extends it.
+    recipe that extends it. Each recipe adds its own values, and then its values for this setting under ``settings``. So
+    a recipe's own values apply in every setting, and a base file never replaces the values of a file that extends it.
     """
     result = [_layer(step.file.values, _ABOUT, Origin(step.file.where)) for step in steps if step.file]
     for file in recipes:
@@ -101,7 +101,7 @@ def _layer(values: dict[str, Any], without: Set[str], origin: Origin) -> Layer:
 
 
 def _of_recipes(recipes: Sequence[Written], whole: bool) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the recipes' values for settings, by setting and then by recipe; null drops inherited values.
+    """Return the recipes' values for settings, by setting and then by recipe. The value null drops inherited values.
 
     Raises:
         UserError: a setting is not shipped and extends no setting, so its values would never be used.

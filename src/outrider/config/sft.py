@@ -1,4 +1,4 @@
-"""The options of ``outrider sft``: a task whose solutions train a small model, new or existing."""
+"""The options of ``outrider sft``, which trains a small model, new or existing, on the solutions of a task."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def folder_of_sft(sft: Sft) -> Path:
 
 
 def load_sft(task: Any, overrides: Sequence[str] | Mapping[str, Any] = ()) -> Sft:
-    """Return the options of training on a task's solutions: the shipped base models' options, with overrides.
+    """Return the options for training on a task's solutions: those of the shipped base models, with overrides.
 
     The task is a name or a name with options.
 

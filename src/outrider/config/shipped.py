@@ -23,7 +23,8 @@ _OF_A_RUN = {"from_setting", "from_profile"}  # only Outrider writes these
 
 
 class Written(NamedTuple):
-    """One file: ``where`` (its name in messages), its own name, its text, its values, and the file that it extends."""
+    """A file, with its name in messages (``where``), its own name, its text, its values, and the file that it
+    extends."""
 
     where: str
     name: str
@@ -72,7 +73,7 @@ def read(kind: Kind, name_or_path: str) -> Written:
     """Read a file. In a run's ``config.yaml``, old keys are renamed, so that a run of an older version can continue.
 
     Raises:
-        UserError: see ``text_of``; or the file is not a mapping, or has a key of Outrider 0.1.
+        UserError: an error of ``text_of``; or the file is not a mapping, or has a key of Outrider 0.1.
     """
     where, text = text_of(kind, name_or_path)
     values = mapping(read_yaml(text, where), where)
@@ -90,10 +91,10 @@ def read(kind: Kind, name_or_path: str) -> Written:
 
 
 def chain(name_or_path: str) -> list[Written]:
-    """Return a recipe's file, preceded by the files that it extends, the outermost base first.
+    """Return a recipe's file, preceded by the files that it extends directly or indirectly, the last base first.
 
     Raises:
-        UserError: see ``read``; or files extend each other.
+        UserError: an error of ``read``, or files that extend each other.
     """
     files = [read("recipe", name_or_path)]
     while (base := files[0].extends) is not None:

@@ -1,4 +1,4 @@
-"""The options of experiment trackers: the run's names in trackers, and data that is logged in addition to metrics."""
+"""The options of experiment trackers: the run's names in trackers, and the data to log in addition to metrics."""
 
 from __future__ import annotations
 

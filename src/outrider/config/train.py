@@ -72,8 +72,8 @@ class TrainOptions(Options):
 
 
 EVALUATED_TOGETHER = 100
-"""Number of problems that an evaluation samples together: enough to fill decoding batches, and few enough for one
-gather over ranks."""
+"""Number of problems that an evaluation samples together, which is enough to fill decoding batches, and few enough for
+one gather over ranks."""
 
 
 class EvaluateOptions(Options):

@@ -1,4 +1,4 @@
-"""Reads and writes the YAML of recipes: scalars as in YAML 1.2, no duplicate keys."""
+"""Reads and writes the YAML of recipes, with scalars as in YAML 1.2 and without duplicate keys."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _Dumper.add_representer(
 
 @functools.lru_cache(maxsize=256)
 def _parsed(text: str) -> Any:
-    """Parse a text, with a cache: recipes share the files that they extend, and parsing takes 4 ms per file."""
+    """Parse a text, with a cache, since recipes share the files that they extend, and parsing a file takes 4 ms."""
     return yaml.load(text, Loader=_Loader)
 
 
@@ -97,7 +97,7 @@ def read_yaml(text: str, where: str) -> Any:
 
 
 def dump_yaml(data: Any) -> str:
-    """Return plain data as YAML that :func:`read_yaml` reads back unchanged; keys keep their order.
+    """Return plain data as YAML that :func:`read_yaml` reads back unchanged. Keys keep their order.
 
     >>> print(dump_yaml({"lr": 1e-06, "clip": [0.2, 0.2], "note": "1e-4"}), end="")
     lr: 1.0e-06

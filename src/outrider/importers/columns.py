@@ -1,7 +1,7 @@
 """Reads rollout files of any other framework (JSON lines, Parquet or CSV), whose fields the user names.
 
-It is enough to name the fields of problem and success: ``{"problem": "prompt", "success": "is_correct"}``. All valid
-names are in :data:`outrider.importers.column_mapping.COLUMNS`.
+The user needs to name only the fields of problem and success: ``{"problem": "prompt", "success": "is_correct"}``. All
+valid names are in :data:`outrider.importers.column_mapping.COLUMNS`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Runs a recipe's advantage estimation in TRL's ``GRPOTrainer``, with the part of its allocation that TRL supports.
+"""Runs a recipe's advantage estimation in TRL's ``GRPOTrainer``, and as much of its rollout allocation as TRL supports.
 
-TRL's loss uses one advantage per token. So the trainer replaces TRL's advantages for the rows of all processes, right
-after TRL has generated and scored the rows. The module is written for TRL 1.16.0, and tested on a CPU with one and with
-two processes. It has never been run with a GPU, vLLM, images, DeepSpeed or FSDP.
+TRL's loss accepts one advantage per token. So right after TRL has generated and scored the rows of all processes, the
+trainer replaces TRL's advantages by the recipe's. The module is written for TRL 1.16.0, and tested on a CPU with one
+and with two processes. The module has never been run with a GPU, vLLM, images, DeepSpeed or FSDP.
 """
 
 from __future__ import annotations
@@ -39,32 +39,31 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
     Advantages are float32 ``[B, T]``, one per completion token. ``B`` is the number of rows of a generation batch in
     this process, ``T`` the length of the longest completion. A group is ``num_generations`` consecutive rows over all
     processes, and a batch baseline uses all rows of all processes. A row's reward is TRL's weighted sum of rewards.
-    Tokens that TRL masks (padding, tool output, ``env_mask``) get advantage 0 and do not count in lengths.
-    Log-probabilities (nats, at the sampling temperature) and entropies (nats) are computed by the trained model before
-    its update. If the chain reads log-probabilities or entropies, each generation batch needs one more forward pass.
-    The step number that a component sees counts generation batches from 1.
+    Tokens that TRL masks (padding, tool output, ``env_mask``) get advantage 0 and do not count in lengths. The trained
+    model computes log-probabilities (nats, at the sampling temperature) and entropies (nats) before its update. If the
+    chain reads log-probabilities or entropies, each generation batch needs one more forward pass. The step number that
+    a component sees counts generation batches from 1.
 
     Degenerate cases: a completion for which every reward function returned None gets advantage 0, and does not affect
     the rest of its group. The same holds for a completion without a trained token, such as a truncated completion with
-    ``mask_truncated_completions``; TRL itself counts the reward of such a completion in the group mean. Equal rewards
-    give exactly 0. ``scale_rewards`` affects only TRL's metric ``frac_reward_zero_std``, since the chain scales
-    rewards.
+    ``mask_truncated_completions``. TRL itself, in contrast, counts the reward of such a completion in the group mean.
+    If all rewards of a group are equal, its advantages are exactly 0. ``scale_rewards`` affects only TRL's metric
+    ``frac_reward_zero_std``, since the chain scales rewards.
 
     Metrics in addition to TRL's: ``credit/unscorable``, ``credit/masked`` and ``credit/zero_advantage``, as shares of
-    all rows. TRL's table of completions has each row's mean advantage over its trained tokens.
+    all rows. In TRL's table of completions, each row shows its mean advantage over trained tokens.
 
     Args:
         model, reward_funcs, args, *others, **options: arguments of ``GRPOTrainer``; ``args`` is required.
         recipe: a name or a YAML file, read by ``load_recipe`` in its default setting, or a ``Recipe``. Its method must
             match ``args``: ``GRPOConfig(..., **grpo_config(recipe))``.
         chain: a credit chain instead of a recipe; ``args`` then sets all other parts of the method.
-        success_at: minimum reward of a success. None: every reward must be the reward of a verdict. With a recipe, this
-            is a value of the recipe's ``reward``; with a chain, the rewards are 0 and 1, or -1 and 1.
+        success_at: minimum reward of a success. None: every reward must be one that a verdict gives. With a recipe,
+            these are the values of the recipe's ``reward``; with a chain, they are 0 and 1, or -1 and 1.
 
     Raises:
         UserError: TRL is missing or has another version, or does not support the recipe or chain with these ``args``.
-            During training: a reward is infinite, or ``success_at`` is None and a reward is not the reward of a
-            verdict.
+            During training: a reward is infinite, or ``success_at`` is None and no verdict gives this reward.
 
     Example::
 
@@ -110,7 +109,7 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         return output
 
     def _advantages(self, output: dict[str, Any], mask_BT: Tensor) -> Tensor:
-        """Compute the advantages of the rows of all processes, padded to the longest row, and log the row means."""
+        """Compute the advantages of the rows of all processes, padded to the longest row, and log each row's mean."""
         mode = "train" if self.model.training else "eval"
         rewards_BF = self._rewards_BF
         weighted_B = (rewards_BF * self.reward_weights.to(rewards_BF.device)).nansum(dim=1)

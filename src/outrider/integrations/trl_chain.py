@@ -1,4 +1,5 @@
-"""The credit chain (advantage components) of a TRL trainer: its inputs, its success rule, and rejected TRL options."""
+"""The credit chain (advantage components) of a TRL trainer: its inputs, its success rule, and the TRL options it
+rejects."""
 
 from __future__ import annotations
 
@@ -24,8 +25,9 @@ class CarriedChain(NamedTuple):
 
     Attributes:
         links: the components of the chain.
-        reads: which of ``logprobs`` and ``entropies`` the components read.
-        verdicts: possible sets of verdict rewards, such as 0 and 1; these rewards determine which rows succeed.
+        reads: which of ``logprobs`` and ``entropies`` the components need as input.
+        verdicts: the allowed sets of rewards that verdicts give, such as 0 and 1; such a set determines which rows
+            succeed.
         success: the reward of a success in ``verdicts``.
         success_at: minimum reward of a success, instead of ``verdicts``; None: ``verdicts`` determine successes.
     """
@@ -63,7 +65,7 @@ class CarriedChain(NamedTuple):
         """Return which rows succeed.
 
         Raises:
-            UserError: a reward is not the reward of a verdict, and ``success_at`` is None.
+            UserError: no verdict gives one of the rewards, and ``success_at`` is None.
         """
         # compared in float32, the type of TRL's rewards: 0.7 in float32 is below 0.7
         if self.success_at is not None:
@@ -80,7 +82,8 @@ class CarriedChain(NamedTuple):
 
 
 def _reads(links: Sequence[Link]) -> tuple[str, ...]:
-    """Return which of the policy's numbers the chain reads; to find out, run the chain on successes and failures.
+    """Return which of the policy's numbers the chain reads, found by running the chain on example successes and
+    failures.
 
     Raises:
         UserError: the chain needs other data than log-probabilities and entropies.

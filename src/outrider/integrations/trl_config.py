@@ -48,16 +48,16 @@ _OFF = {  # options of TRL that a recipe does not have, with the values that swi
 def grpo_config(recipe: Recipe) -> dict[str, Any]:
     """Return the arguments of TRL's ``GRPOConfig`` for a recipe's method: ``GRPOConfig(output_dir, **grpo_config(r))``.
 
-    The arguments include the allocation (``num_generations``), the sampling distribution and response limit, the policy
-    loss with its denominators, the KL, and the passes over a batch. Other terms of TRL's loss are switched off. With
-    one optimizer step per generation batch, TRL's loss equals the recipe's loss up to rounding.
+    The arguments set the number of rollouts (``num_generations``), the sampling distribution and response limit, the
+    policy loss with its denominators, the KL, and the passes over a batch. Other terms of TRL's loss are switched off.
+    With one optimizer step per generation batch, TRL's loss equals the recipe's loss up to rounding.
 
     The recipe's other sections are not included, since TRL has its own arguments for them: ``model``, ``policy``,
     ``task``, ``reward``, ``engine``, ``train``, ``evaluate``, ``seed``, and all of ``learn`` except ``epochs`` and
     ``minibatches``.
 
     Raises:
-        UserError: TRL does not support the recipe; one sentence names the key and the supported values.
+        UserError: TRL does not support the recipe. The message names the recipe's key and the values that TRL supports.
 
     >>> from outrider.config import load_recipe
     >>> found = grpo_config(load_recipe("ppl"))

@@ -1,10 +1,10 @@
 """Registers credit chains as advantage estimators of verl, and surrogates as policy losses of verl.
 
 A credit chain is a recipe's sequence of advantage components. Verl passes rewards, masks and the ``uid`` of each row's
-prompt to an estimator, but no log-probabilities, entropies, branches or step. A chain that needs such data is rejected
-at registration. Verl passes a micro-batch to a loss. So surrogates can be registered, but token selections cannot,
-because a token selection needs a whole optimizer batch. Verl's own configuration sets the aggregation, the KL and the
-entropy bonus.
+prompt to an estimator, but no log-probabilities, entropies, branches or step numbers. A chain that needs such data is
+rejected at registration. Verl passes only a micro-batch to a loss. So surrogates can be registered, but token
+selections cannot, because a token selection needs the whole optimizer batch. Verl's own configuration sets the
+aggregation, the KL and the entropy bonus.
 
 The module is written for verl 0.9. Its functions are tested with verl's registries on a CPU; no training with verl was
 run.
@@ -40,7 +40,7 @@ def register_chain(name: str, chain: Sequence[Described], success_above: float |
     """Register a credit chain as verl's ``algorithm.adv_estimator=NAME``, and return the estimator.
 
     A row's reward is the sum of its token-level rewards. A row without trainable tokens counts in no baseline. Verl
-    also expects returns; they equal the advantages, since no critic learns from returns here.
+    also expects returns. The returns equal the advantages, since no critic learns from them.
 
     Args:
         chain: the advantage components, or their names and options as in a recipe.
@@ -59,8 +59,8 @@ def register_chain(name: str, chain: Sequence[Described], success_above: float |
 def register_loss(name: str, surrogate: Surrogate | str | Mapping[str, Any]) -> Callable[..., Any]:
     """Register a surrogate (policy loss per token) as verl's ``actor.policy_loss.loss_mode=NAME``; return the loss.
 
-    Verl's ``loss_agg_mode`` aggregates the token losses, and verl's rollout correction weights the token losses. For
-    ``clip`` with ``ratio: sequence``, and for ``gmpo``, the papers' aggregation is ``seq-mean-token-mean``.
+    Verl's ``loss_agg_mode`` aggregates the token losses, and verl's rollout correction weights the token losses. The
+    papers on ``clip`` with ``ratio: sequence`` and on ``gmpo`` use the aggregation ``seq-mean-token-mean``.
 
     Raises:
         UserError: the surrogate does not exist, or one of its options is invalid.

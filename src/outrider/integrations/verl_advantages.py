@@ -30,7 +30,7 @@ _PADDING = "pad"  # prefix of the uid of a row that verl adds to fill a batch; s
 
 
 class AdvantageRow(NamedTuple):
-    """The advantages of a row for verl's trainer, and the reward and length that the trainer's row must have.
+    """The advantages of a row for verl's trainer, and the reward and length that this row must have in the trainer.
 
     Attributes:
         reward: the row's reward; 0 if the verifier failed, since verl computes means over all rewards.
@@ -41,7 +41,7 @@ class AdvantageRow(NamedTuple):
 
 
 class RecipeAdvantages:
-    """The rows of one step by ``uid``, and the estimator that looks them up."""
+    """The rows of one step by ``uid``, and the estimator that looks up their advantages."""
 
     def __init__(self) -> None:
         self._rows: dict[str, AdvantageRow] = {}
@@ -54,7 +54,8 @@ class RecipeAdvantages:
     def estimator(
         self, token_level_rewards: Tensor, response_mask: Tensor, index: Any = None, **unused: Any
     ) -> tuple[Tensor, Tensor]:
-        """Return the advantages of the rows twice: as advantages and as returns. This is verl's advantage estimator.
+        """Return the rows' advantages twice, as advantages and as returns. Verl calls this method as its advantage
+        estimator.
 
         Raises:
             UserError: the rows differ from the rows of the step, or a row occurs twice.
@@ -96,7 +97,8 @@ def reward_of(row: WeightedRow) -> float:
 def advantages_for(
     rows: Sequence[WeightedRow], objective: ObjectiveOptions, denominators: Denominators, max_tokens: int
 ) -> list[Floats]:
-    """Return the advantages of each row's trainable tokens; multiplied by the loss weights if verl only sums losses."""
+    """Return the advantages of each row's trainable tokens, multiplied by the loss weights if verl only sums token
+    losses."""
     advantages = [row.advantages_N[row.trainable_N] for row in rows]
     if not denominators.weighted:
         return advantages

@@ -1,10 +1,10 @@
 """Translates a recipe into a configuration of verl's V1 trainer, and rejects unsupported recipes. Experimental.
 
-Some keys, the method's keys, determine the training: the rollout manager (:mod:`outrider.integrations.verl_manager`)
-rejects a run in which one of these keys has another value. The other keys set the length of the run and its devices,
-and may be changed.
+Some keys, the method's keys, determine the training. The rollout manager (:mod:`outrider.integrations.verl_manager`)
+rejects a run in which one of the method's keys has another value. All other keys set the length of the run and its
+devices, and may be changed.
 
-docs/verl.md documents the behaviour of verl 0.9.1 on which these keys rely.
+docs/verl.md documents the behaviour of verl 0.9.1 on which this translation relies.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class VerlSettings(NamedTuple):
     """Values by dotted keys of verl's configuration.
 
     Attributes:
-        method: the values that determine the training, and must not be changed.
-        running: the values that may be changed.
+        method: the values that determine the training, and that a user must not change.
+        running: the values that a user may change.
         notes: the differences between the recipe and verl, one sentence each.
     """
 
@@ -45,7 +45,8 @@ def verl_settings(recipe: Recipe) -> VerlSettings:
     """Return the configuration with which verl trains a recipe.
 
     Raises:
-        UserError: verl does not support the recipe; one sentence names the key and the supported values.
+        UserError: verl does not support the recipe. The message names the recipe's key and the values that verl
+            supports.
     """
     _refuse_uncarried(recipe)
     method = _trainer(recipe) | _data(recipe) | _rollouts(recipe) | _loss(recipe) | _optimizer(recipe)
@@ -257,7 +258,8 @@ def _running(recipe: Recipe) -> dict[str, Any]:
 
 
 def _room(recipe: Recipe) -> float:
-    """Return the maximum prompt length in tokens, by the model's context; infinite if the context length is unknown."""
+    """Return the maximum prompt length in tokens that the model's context allows; infinite if the context is
+    unknown."""
     return float((local_config(recipe.model) or {}).get("max_position_embeddings", math.inf)) - recipe.sample.max_tokens
 
 

@@ -1,4 +1,5 @@
-"""Writes the file of ``outrider verl-config``: a primary Hydra configuration that extends verl's configuration."""
+"""Writes the output of ``outrider verl-config``: a primary Hydra configuration file that extends verl's
+configuration."""
 
 from __future__ import annotations
 

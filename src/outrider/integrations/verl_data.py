@@ -1,4 +1,5 @@
-"""The data set for verl: placeholders, which the manager replaces by the recipe's own problems. Experimental."""
+"""The data set for verl. Its items are placeholders, for which the manager uses the recipe's own problems.
+Experimental."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from outrider.tasks.heldout import heldout_problems
 class TaskProblems(Dataset[dict[str, Any]]):
     """The class for verl's ``data.custom_cls``. Verl reads the data set in batches, and counts batches as steps.
 
-    A training item is a placeholder: the recipe's stages choose its problem later, since a stage may skip or add
+    A training item is only a placeholder: the recipe's stages choose the problems later, since a stage may skip or add
     problems. A validation item is the held-out problem with the same index.
 
     Args:

@@ -1,6 +1,6 @@
-r"""Chooses verl's loss aggregation so that the loss has the denominators of a recipe.
+r"""Chooses verl's loss aggregation so that verl's loss has the denominators of a recipe's loss.
 
-Verl aggregates the policy term, its KL and its entropy in the same way over all rows, and divides by verl's own
+Verl aggregates the policy term, the KL term and the entropy term in the same way over all rows, and divides by its own
 denominators. Without KL and entropy, the loss is homogeneous in the advantages: scaling a row's advantages by a
 positive number scales the row's loss. The weights :math:`w` of :mod:`outrider.objective.weights` contain the stream
 weights and denominators of the whole optimizer batch. So the advantages are multiplied by these weights, and verl sums
@@ -25,8 +25,8 @@ class Denominators(NamedTuple):
     """The denominators of verl's loss.
 
     Attributes:
-        mode: verl's ``loss_agg_mode``.
-        length: verl's ``loss_scale_factor``.
+        mode: value for verl's ``loss_agg_mode``.
+        length: value for verl's ``loss_scale_factor``.
         weighted: whether the advantages are multiplied by the weights of the loss.
         full: whether every step must have the same number of rows, since verl divides by a fixed number of rows.
     """

@@ -1,4 +1,4 @@
-"""The rollout manager for verl's V1 trainer: a recipe's ``explore`` plans every step. Experimental.
+"""The rollout manager for verl's V1 trainer, which plans every step by a recipe's ``explore``. Experimental.
 
 No training with verl was run; docs/verl.md lists the parts that were run.
 """
@@ -32,8 +32,8 @@ _STATE = "outrider.json"
 class ExploreManager:
     """The class for verl's ``actor_rollout_ref.rollout.agent.agent_loop_manager_class``.
 
-    Verl passes a batch of prompts and waits for rows of these prompts. The manager uses only the step number of a
-    training batch, and takes the problems from the recipe's task. For each of the recipe's stages in turn, the manager
+    Verl passes a batch of prompts and waits for rows of these prompts. From a training batch, the manager uses only the
+    step number; it takes the problems from the recipe's task. For each of the recipe's stages in turn, the manager
     plans requests, samples rollouts and verifies them.
 
     Args:
@@ -76,7 +76,7 @@ class ExploreManager:
         """Sample and verify the rollouts for a batch of verl, and put their rows into the TransferQueue.
 
         Raises:
-            UserError: see :meth:`StepMaker.make`; or the batch does not belong to the next step.
+            UserError: an error of :meth:`StepMaker.make`, or the batch does not belong to the next step.
         """
         uids, step = [str(uid) for uid in prompts["uid"]], int(prompts["global_steps"])
         validating = bool(prompts["validate"]) if "validate" in prompts else False
@@ -148,12 +148,13 @@ class SaveExplorer:
         self.config = config
 
     def on_save(self, trainer: Any, global_step: int, checkpoint_dir: str, **also: Any) -> None:
-        """Save the state of exploration; verl calls this after writing a checkpoint."""
+        """Save the state of exploration. Verl calls this method after writing a checkpoint."""
         trainer.agent_loop_manager.save(Path(checkpoint_dir))
 
 
 def _refuse_other_method(config: Any, recipe: Recipe) -> None:
-    """Raise UserError if a key of verl's configuration that determines the method differs from ``verl_settings``."""
+    """Raise UserError if one of the method's keys in verl's configuration has another value than in
+    ``verl_settings``."""
     from omegaconf import OmegaConf
 
     for key, expected in verl_settings(recipe).method.items():

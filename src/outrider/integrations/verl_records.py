@@ -14,7 +14,7 @@ from outrider.runs.folder import RunFolder
 class Records:
     """Writes every rollout with its credit, and the metrics of every step, for ``outrider report``.
 
-    Nothing is written before the first step, which shows where the run begins.
+    Nothing is written before the first step, since only its number shows whether the run is new or continued.
     """
 
     def __init__(self, path: Path, recipe: Recipe) -> None:

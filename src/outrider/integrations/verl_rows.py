@@ -1,8 +1,8 @@
-"""Rows of a step in the format of verl's TransferQueue. Experimental.
+"""Converts the rows of a step to the format of verl's TransferQueue. Experimental.
 
-Each row is a separate session with the key ``{uid of a prompt}_{session}_0``. The ``uid`` belongs to any prompt of the
-batch that verl waits for, regardless of the row's problem. In the queue, a row's prompt is the row's own prompt and
-prefix.
+Each row is a separate session with the key ``{uid of a prompt}_{session}_0``. This ``uid`` is that of any prompt in the
+batch for which verl waits, regardless of the row's problem. In the queue, a row's prompt consists of the row's own
+prompt and its prefix.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class QueuedRow(NamedTuple):
 
 
 def session_keys(uids: Sequence[str], groups: Sequence[str]) -> list[str]:
-    """Return a key for each row. A group's rows are sessions of one prompt; groups are assigned to prompts in turn.
+    """Return a key for each row. The rows of a group are sessions of one prompt, and groups are assigned to prompts in
+    turn.
 
     >>> session_keys(["u", "v"], ["a", "a", "b", "c", "b"])
     ['u_0_0', 'u_1_0', 'v_0_0', 'u_2_0', 'v_1_0']

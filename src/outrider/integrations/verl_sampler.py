@@ -28,11 +28,12 @@ class Client(Protocol):
 
 
 class VerlSampler:
-    """Samples every rollout with a separate request; the prompt of a branch ends with the prefix of the branch.
+    """Samples every rollout with a separate request. The prompt of a branch includes the prefix that the branch
+    continues.
 
-    Verl syncs the weights and returns the weight version of every answer. If this version differs from the step's
-    version, the run ends. Verl limits the number of concurrent requests. A request that verl has lost is not retried,
-    so no rollout is sampled twice.
+    Verl syncs the weights, and returns the version of the weights with every answer. If this version differs from the
+    version of the step, the run ends with an error. Verl limits the number of concurrent requests. A request that verl
+    has lost is not retried, so no rollout is sampled twice.
 
     Attributes:
         version: the weight version that must sample the rollouts.
@@ -54,7 +55,8 @@ class VerlSampler:
         """Sample ``n`` rollouts for each request, in order.
 
         Raises:
-            UserError: a context leaves no room for a response, or other weights than the step's sampled a rollout.
+            UserError: a context leaves no room for a response, or a rollout was sampled with other weights than those
+                of the step.
             EngineLostError: the answer to a request is missing or incomplete.
         """
         jobs = self._requests.jobs(requests)
@@ -66,7 +68,7 @@ class VerlSampler:
         """Do nothing: the sampler holds no resources."""
 
     def take(self, version: int, export: Any) -> dict[str, int]:
-        """Weight syncs by the sampler are not supported, since verl itself syncs the weights."""
+        """Raise an error, since verl itself syncs the weights."""
         raise NotImplementedError("verl synchronises its servers itself")
 
     async def _answers(self, jobs: Sequence[Job]) -> list[Any]:

@@ -25,11 +25,11 @@ from outrider.train.metrics import step_metrics
 
 
 class MadeStep(NamedTuple):
-    """The rows of a step, ordered by group, and the groups that are recorded.
+    """The rows of a step, ordered by group, and the groups of rollouts to record.
 
     Attributes:
         uids: the ``uid`` of each row.
-        metrics: the metrics of the recipe's stages, and the metrics of every step.
+        metrics: the metrics of the recipe's stages, and the metrics that Outrider reports in every step.
     """
 
     rows: list[WeightedRow]
@@ -61,8 +61,8 @@ class StepMaker:
         """Explore, verify, estimate advantages, and store the advantages for verl's trainer.
 
         Raises:
-            UserError: the step has no rows; it has more rows than verl's one optimizer batch, or fewer rows although
-                verl divides by a fixed number; or the rows' sampling temperature differs from verl's temperature.
+            UserError: the step has no rows; it has more rows than verl's optimizer batch, or fewer rows although verl
+                divides by a fixed number of rows; or the rows' sampling temperature differs from verl's temperature.
         """
         recipe = self.recipe
         self.sampler.version = step - 1

@@ -74,7 +74,7 @@ def _adaptable(model: PreTrainedModel) -> list[str]:
 
 @torch.no_grad()
 def _is_product(module: torch.nn.Module) -> bool:
-    """Whether an adapter can be added to a layer's output. It cannot for routers that inherit from Linear but return a
+    """Whether an adapter can be added to a layer's output; False for routers that inherit from Linear but return a
     tuple."""
     if isinstance(module, torch.nn.Linear) and type(module) is not torch.nn.Linear:
         return isinstance(module(module.weight.new_zeros(1, module.in_features)), Tensor)

@@ -47,7 +47,7 @@ def pending(tensor: Tensor) -> Pending:
 def write_tensors(file: Path, tensors: Mapping[str, Pending]) -> None:
     """Write tensors under their names. Only one tensor at a time is computed, or copied from its device.
 
-    The package safetensors, in contrast, copies all tensors to host memory before it writes the first of them.
+    The package safetensors, in contrast, copies all tensors to host memory before it writes the first tensor.
 
     Raises:
         UserError: the file cannot be written.

@@ -1,1 +1,1 @@
-"""Checks of the task's table, the tokenizer and the configuration, before any weights are loaded."""
+"""Checks the task's table, the tokenizer and the configuration before any weights are loaded."""

@@ -1,4 +1,4 @@
-"""Check, before any weights are loaded, that a model can be trained and evaluated on a task's problems."""
+"""Checks, before any weights are loaded, that a model can be trained and evaluated on a task's problems."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Wanted(NamedTuple):
 
     Attributes:
         per_step: number of different training problems per step; None without training.
-        evaluate: the held-out problems to evaluate; None without evaluation.
+        evaluate: options that select the held-out problems to evaluate; None without evaluation.
         max_tokens: maximum tokens of a response.
     """
 
@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
 
 
 class Preflight(NamedTuple):
-    """The result of all checks: one sentence for each error with which a run would end, and warnings."""
+    """The result of all checks, with warnings, and one sentence for each error with which a run would end."""
 
     refused: list[str]
     notices: list[str]

@@ -1,4 +1,4 @@
-"""The check of a dry run, which downloads nothing and starts no environment; skipped checks are reported."""
+"""The checks of a dry run, which downloads nothing and starts no environment, but reports which checks were skipped."""
 
 from __future__ import annotations
 

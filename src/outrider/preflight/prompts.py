@@ -1,4 +1,4 @@
-"""Find prompts that a model cannot use: too long for the context, or not supported by tokenizer or chat template."""
+"""Finds prompts that are too long for the model's context, or that the tokenizer or chat template does not support."""
 
 from __future__ import annotations
 
@@ -96,6 +96,7 @@ def _emptied(problem: Problem) -> Problem:
 
 
 def _most_tokens(problem: Problem) -> int:
-    """Return an upper bound of a prompt's tokens: no text has more tokens than its normalised form has bytes."""
+    """Return an upper bound on the number of a prompt's tokens, since no text has more tokens than its normalised form
+    has bytes."""
     text = "\n".join(_texts(problem))
     return len(text) if text.isascii() else len(unicodedata.normalize("NFKC", text).encode("utf-8", "surrogatepass"))

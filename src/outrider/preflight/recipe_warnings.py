@@ -1,4 +1,4 @@
-"""Warnings before a run begins: the run cannot learn from its rewards, or one part of the run costs too much."""
+"""Warns before a run begins if the run cannot learn from its rewards, or if one part of the run costs too much."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ def recipe_warnings(recipe: Recipe, heldout: int | None = None, cores: int | Non
 
     - No verdict can change an advantage, for example because each problem has only one rollout. Or a wrong answer has
       a higher reward than a correct answer.
-    - Credit gives all problems equal weight, but a step has several updates, which changes the weights.
+    - The advantage estimation (``credit``) gives all problems equal weight, but a step has several updates, which
+      changes these weights.
     - The run ends before its warm-up ends, or before a credit component becomes active.
     - There are more ranks than cores. ``cores`` is the number of cores of all ranks; this process may be pinned to one
       core.
     - The evaluations may generate more than ``OUT_OF_PROPORTION`` times the training tokens. ``heldout`` is the
       number of held-out problems, if it is known.
-    - A verifier that may hang is called in the run's own process, where it cannot be killed.
+    - A verifier that may hang is called in the run's own process, where Outrider cannot kill it.
     """
     crowded = _crowded(recipe, cores or len(usable_cores()))
     of_learning = [*_no_signal(recipe), *_uneven(recipe), *_too_short(recipe)]

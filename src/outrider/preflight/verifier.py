@@ -1,4 +1,4 @@
-"""Check that a user's own verifier works: it is called on a few problems before anything is written."""
+"""Checks that a user's own verifier works, by calling it on a few problems before anything is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports: facts, findings and one HTML page from a run's recorded rollouts.
+"""Builds reports, which present facts, findings and figures from a run's recorded rollouts on one HTML page.
 
 ``outrider.report(…)`` is :func:`outrider.api.reporting.report`.
 """

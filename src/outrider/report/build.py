@@ -1,4 +1,4 @@
-"""Build the report of a run: facts, findings, and every section that has data."""
+"""Builds the report of a run from facts, findings (problems that a check found), and every section that has data."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ SECTIONS: tuple[Callable[[RunData], Section | None], ...] = (
 
 
 OF_A_TRAINING = (budget.section, groups.section, credit.section, calibration.section, sampler.section)
-"""Sections about training, which are excluded from the report of an evaluation without training."""
+"""Sections about training. The report of an evaluation without training excludes these sections."""
 
 
 def build(run: RunData) -> Report:
@@ -74,7 +74,7 @@ def build(run: RunData) -> Report:
 
 
 def _at_one_step(figure: Figure) -> Figure:
-    """Return a figure with a single step as a bar chart; return any other figure unchanged."""
+    """Return a figure that has a single step as a bar chart, and any other figure unchanged."""
     if figure.x != "step" or any(len(series.x) != 1 for series in figure.series):
         return figure
     names, values = [series.name for series in figure.series], [series.y[0] for series in figure.series]
@@ -84,7 +84,7 @@ def _at_one_step(figure: Figure) -> Figure:
 
 
 def _facts(run: RunData) -> dict[str, CellValue]:
-    """Return the facts under the title.
+    """Return the facts to show under the report's title.
 
     Rollouts and tokens are counted separately for training and evaluation, since evaluations often draw more samples.
     """

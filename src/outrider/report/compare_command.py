@@ -1,4 +1,4 @@
-"""Compare several runs: write ``compare.html`` and ``compare.json``, and print the differences."""
+"""Compares several runs: writes ``compare.html`` and ``compare.json``, and prints the differences."""
 
 from __future__ import annotations
 
@@ -41,10 +41,11 @@ def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Map
     """Compare the runs at ``paths``, and return 0 for any result.
 
     ``out`` is an HTML file or a folder (:func:`outrider.report.places.report_files`). By default, both files are
-    written to the first run's parent folder. They overwrite the files of an earlier comparison.
+    written to the first run's parent folder. Both files overwrite those of an earlier comparison.
 
     Raises:
-        UserError: :func:`compared` fails, ``out`` is neither an HTML file nor a folder, or a file cannot be written.
+        UserError: an error of :func:`compared`, ``out`` is neither an HTML file nor a folder, or a file cannot be
+            written.
     """
     files = report_files(out or around(paths[0]), "compare")
     made, sentences, notices = compared(paths, columns)
@@ -57,9 +58,10 @@ def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Map
 
 
 def compared(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> tuple[Report, list[str], list[str]]:
-    """Return the report that compares the first run with every other run, a paragraph per other run, and notices.
+    """Return the report that compares the first run with every other run, a paragraph per other run, and messages for
+    the user.
 
-    Another framework's rollouts of several models count as one run per model, sorted by name.
+    If another framework's rollouts are of several models, each model counts as a run; these runs are sorted by name.
 
     Raises:
         UserError: there are fewer than two runs, or a run is given twice or cannot be read.
@@ -82,7 +84,8 @@ def compared(paths: Sequence[Path], columns: Mapping[str, str] | None = None) ->
 
 
 def _named_apart(found: Sequence[tuple[Path, RunData, RunData]]) -> list[RunData]:
-    """Return the runs, or the models in a run, under unique names; if names collide, add the run's name or path."""
+    """Return the runs, or each run's models, under unique names. If names are equal, add the run's name or path to
+    them."""
     names = [
         [one.name for _, _, one in found],
         [one.name if one is run else f"{run.name}: {one.name}" for _, run, one in found],
@@ -129,7 +132,8 @@ def comparison(runs: Sequence[RunData]) -> tuple[Report, list[str]]:
 
 
 def _print(made: Report, sentences: Sequence[str], console: Console) -> None:
-    """Print the differences from the first run, how the runs were compared, and the names of each run's findings."""
+    """Print the differences from the first run, how the runs were compared, and the names of the findings in each
+    run."""
     console.print(Text(made.title, "bold"))
     for sentence in (*sentences, *made.sections[0].text.split("\n\n")):
         console.print(Text("\n" + sentence.replace("`", "")))

@@ -1,4 +1,4 @@
-"""A report's content as plain data, from which both the HTML page and the JSON are written."""
+"""The content of a report as plain data, from which both the HTML page and the JSON are written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ SCHEMA_VERSION = 2  # version 1 had intervals as text in separate columns, ids a
 
 PlotKind = Literal["line", "points", "bars", "stack", "sets"]
 Unit = Literal["percent", "points"]
-"""The display unit of a share: 0.5 is shown as 50.0 % or, if it is a difference, as +50.0 points; the data keep 0.5."""
+"""The display unit of a share. 0.5 is shown as 50.0 % or, if it is a difference, as +50.0 points; in the JSON it stays
+0.5."""
 
 
 class RolloutsOf(NamedTuple):
@@ -58,12 +59,12 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One plot; if ``y_range`` is None, the y axis is fitted to the data.
+    """One plot. If ``y_range`` is None, the y axis is fitted to the data.
 
     If ``kind`` is ``stack``, the figure plots shares that add up to 1. If ``kind`` is ``sets``, it draws overlapping
     sets, one per series: ``x`` has the names of the regions, which are the same for all series, and ``y`` is a region's
-    size if the region lies in the set, otherwise NaN. ``percent`` selects the axes ("x", "y" or "xy") whose values are
-    shares and are shown in percent.
+    size if the region lies in the set, otherwise NaN. ``percent`` names the axes ("x", "y" or "xy") whose values are
+    shares, which are shown in percent.
     """
 
     id: str
@@ -80,10 +81,11 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class TableBlock:
-    """A table, whose numbers the page formats; None is an empty cell.
+    """A table, whose numbers the page formats. A value of None is an empty cell.
 
-    ``units`` has the unit of each column of shares or differences of shares. An :class:`Interval` cell is shown with
-    its bounds. ``marked`` has the row and column of each cell that is shown with a †; ``note`` explains this mark.
+    ``units`` has the unit of each column that contains shares or differences of shares. An :class:`Interval` cell is
+    shown with its bounds. ``marked`` has the row and column of each cell that is shown with the mark †, which ``note``
+    explains.
     """
 
     id: str
@@ -114,7 +116,7 @@ class ExampleNode:
     Attributes:
         id: id of the rollout.
         parent: id of the rollout from which this branch starts; None if the rollout starts at the prompt.
-        label: short caption with index in the group, stage, number of tokens and reward.
+        label: short caption with the rollout's index in the group, its stage, its number of tokens and its reward.
         outcome: outcome of the verdict; "" if there is no verdict.
         at: number of the parent's own tokens before the branch point.
         cut: number of characters of the parent's ``text`` before the branch point; None if unknown.
@@ -166,7 +168,7 @@ class Finding:
         severity: ``act`` (the run is wasting compute) or ``watch`` (the run may start to waste compute).
         sentence: the observation with its numbers, in one sentence.
         numbers: measured values by name.
-        threshold: the rule that fired, in words, with its thresholds.
+        threshold: the rule by which the check found the problem, in words, with its thresholds.
         advice: possible remedies, most promising first.
         run: name of the run; "" in a report of one run.
     """
@@ -186,13 +188,14 @@ class Report:
 
     Attributes:
         title: first line of the page.
-        facts: a few words and numbers under the title, such as recipe, rollouts, steps, tokens and Outrider's version.
-        findings: findings, most severe first; empty if no check fired.
+        facts: a few facts to show under the title, such as recipe, rollouts, steps, tokens and Outrider's version.
+        findings: findings, most severe first; empty if no check found a problem.
         checked: names of the checks that were made.
         skipped: the data that each skipped check lacks, by the check's name.
         sections: sections in reading order; the page shows these sections collapsed.
         opening: the page's first section, which is shown expanded; its text is the overall verdict.
-        commands: for each run name ("" in a report of one run), the beginning of the command that shows its rollouts.
+        commands: for each run name ("" in a report of one run), the beginning of the command that shows the run's
+            rollouts.
         examined: whether a run was checked; if False, the page has no part for findings.
     """
 

@@ -34,25 +34,25 @@ class RunData:
     Attributes:
         name: name of the run on the page.
         db: DuckDB connection of this run; ``rollouts`` has the columns of ``importers.plain.PLAIN``. An Outrider run
-            also has the relation ``traces``, which answers queries about a few steps without scanning all rollouts.
-            Its columns are ``step, split, problem_id, stage, parent, branch_at, outcome, stop, text, entropies,
-            logprobs``; the last two are lists with one number per own token. :meth:`has` returns whether ``traces``
-            exists.
+            also has the relation ``traces``, which answers queries about a few steps without scanning all rollouts. Its
+            columns are ``step, split, problem_id, stage, parent, branch_at, outcome, stop, text, entropies, logprobs``;
+            ``entropies`` and ``logprobs`` are lists with one number per own token. :meth:`has` returns whether
+            ``traces`` exists.
         config: the resolved recipe; empty if only rollouts are known.
         metrics: ``metrics.jsonl`` as columns with one entry per step; NaN if a step lacks the key.
         evaluations: evaluations by step; step 0 is the policy before training.
-        models: last evaluation of each model by name, if the rollouts are of several models. A problem has the same
-            id in every evaluation; ``rollouts`` prefixes the id with the model's name.
+        models: last evaluation of each model by name, if the rollouts are of several models; otherwise empty. A problem
+            has the same id in every evaluation; ``rollouts`` prefixes the id with the model's name.
         notices: one sentence for each file or part that could not be read.
-        prompts: function that returns prompt texts by problem id if the column ``prompt`` is null; unavailable texts
-            are skipped.
+        prompts: function that returns prompt texts by problem id, for runs whose column ``prompt`` is null; unavailable
+            texts are skipped.
         beginnings: function that returns a rollout's text up to each place (step, rollout id, number of own tokens);
             unavailable texts are skipped.
         observed: function that returns the ranges of text that environments wrote, by step and rollout id; rollouts
             without such ranges are skipped.
         folder: folder of the run; None for a file or a table in memory.
-        numbers: relation with all columns except ``text``, ``prompt``, ``answer`` and ``detail``; queries on it may be
-            faster than on ``rollouts``.
+        numbers: relation with all columns except ``text``, ``prompt``, ``answer`` and ``detail``. Queries on this
+            relation may be faster than on ``rollouts``.
     """
 
     name: str

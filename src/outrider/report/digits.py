@@ -1,4 +1,4 @@
-"""Number formatting for readers: three significant digits, and the same number of decimals within a column."""
+"""Formats numbers for readers, with three significant digits and the same number of decimals within a column."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class FormattedCell(NamedTuple):
 
 
 def cells(values: Sequence[CellValue], unit: Unit | None = None) -> list[FormattedCell]:
-    """Format a column and its intervals in the column's unit. The word "points" is omitted: the column's name has it.
+    """Format a column and its intervals in the column's unit. The word "points" is omitted, since the column's name has
+    it.
 
     >>> list(map(tuple, cells([Interval(0.125, 0.1, 0.15, 9), 0.5, None], "percent")))
     [('12.5 %', '[10.0, 15.0]'), ('50.0 %', ''), ('', '')]
@@ -109,9 +110,9 @@ def _hundredfold(value: CellValue, sign: str, unit: str) -> str:
 def column(values: Sequence[CellValue]) -> list[str]:
     """Format the cells of a column.
 
-    Numbers of similar size get the same number of decimals: enough for three digits of the largest number and two
-    digits of the median, and three decimals if no number exceeds 1 (shares). If the numbers differ by more than a
-    factor of 1000 (different metrics), or if the column contains text, each cell is formatted separately.
+    Numbers of similar size get the same number of decimals. There are enough decimals for three digits of the largest
+    number and two digits of the median, and three decimals if no number exceeds 1 (shares). If the numbers differ by
+    more than a factor of 1000 (different metrics), or if the column contains text, each cell is formatted separately.
 
     >>> column([0.5, 0.0625, None, 1.0])
     ['0.500', '0.062', '', '1.000']
@@ -141,7 +142,7 @@ def is_text(values: Sequence[CellValue]) -> bool:
 
 
 def _fixed(value: CellValue, decimals: int) -> str:
-    """Format with ``decimals`` decimals, unless the number is undefined or a nonzero number would be shown as zero."""
+    """Format a number with ``decimals`` decimals, unless it is undefined or is nonzero but would be shown as zero."""
     if not isinstance(value, (int, float)) or not math.isfinite(value) or (value and not round(value, decimals)):
         return number(value)
     return f"{value:,.{decimals}f}"

@@ -1,4 +1,5 @@
-"""First screen of an evaluation report: two sentences on the policy, and scores by model, test set and level."""
+"""The first screen of an evaluation report, with two paragraphs on the policy, and scores by model, test set and
+level."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ _VERIFIED = "outcome IN ('correct', 'incorrect', 'unparseable')"
 
 
 def sentences(run: RunData) -> str:
-    """Return two paragraphs, on the policy's score or the best model, and on unverified and truncated responses."""
+    """Return two paragraphs: one on the policy's score or the best model, one on unverified and truncated responses."""
     if not run.evaluations:
         return "There are no rollouts, so pass@k is unknown."
     first = _best(run.models) if len(run.models) > 1 else _how_good(run)
@@ -72,7 +73,8 @@ def differences_table(models: Mapping[str, Evaluation]) -> TableBlock | None:
 
 
 def parts_of_models(models: Mapping[str, Evaluation]) -> TableBlock | None:
-    """Return each model's pass@1 (or greedy success) by test set and level; None if there are no parts or too many."""
+    """Return each model's pass@1 (or greedy success) by test set and level; None without any of these, or with too
+    many."""
     names = _ranked(models)
     parts = {name: {(p.kind, p.name): p.summary for p in parts_of(models[name])[:-1]} for name in names}
     places = list(dict.fromkeys(place for name in names for place in parts[name]))
@@ -95,7 +97,8 @@ def parts_of_models(models: Mapping[str, Evaluation]) -> TableBlock | None:
 
 
 def _pairs(models: Mapping[str, Evaluation]) -> tuple[str, list[PairedRuns]]:
-    """Return the best model, and its paired comparison with each model that was evaluated on some of its problems."""
+    """Return the best model, and its paired comparison with each model that has an evaluated problem in common with
+    it."""
     best, *others = _ranked(models)
     found = []
     for name in others:
@@ -152,7 +155,8 @@ def _best(models: Mapping[str, Evaluation]) -> str:
 
 
 def _turned(found: PairedRuns, models: Mapping[str, Evaluation]) -> PairedRuns:
-    """Return the pair with swapped roles, so that differences are the better model's score minus the other's."""
+    """Return the pair with swapped roles, so that differences are the better model's score minus the other model's
+    score."""
     return pair(found.other, models[found.other], found.first, models[found.first])
 
 

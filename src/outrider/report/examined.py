@@ -1,4 +1,4 @@
-"""Make all checks on a run, or on another framework's rollouts, without building a report."""
+"""Makes all checks on a run, or on another framework's rollouts, without building a report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One sentence on exploration (alive, narrowing, at risk, failing or unknown), from the findings and pass@k."""
+"""Writes one sentence on whether exploration is alive, narrowing, at risk, failing or unknown, from findings and
+pass@k."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ def headline(examined: Examined, change: tuple[int, Interval] | None) -> str:
 
     Args:
         examined: result of all checks.
-        change: the evaluations' largest k, and the paired change of pass@k from the first to the last evaluation; None
-            without two evaluations of the same problems.
+        change: the maximum k of the evaluations, and the paired change of pass@k from the first to the last evaluation;
+            None without two evaluations of the same problems.
 
     Degenerate case: if no check in ``DECISIVE`` could be made and ``change`` is None, the sentence begins with "The
     state of exploration is unknown", and a paragraph with the reason follows.
@@ -52,7 +53,7 @@ def headline(examined: Examined, change: tuple[int, Interval] | None) -> str:
 
 
 def _of_findings(found: list[Finding]) -> str:
-    """Return the sentence for a run with findings, of which the first is the most severe."""
+    """Return the sentence for a run with findings. ``found`` begins with the most severe finding."""
     state = "is failing" if found[0].severity == "act" else "is at risk"
     if len(found) == 1:
         return f"Exploration {state}: 1 finding, {found[0].name}."

@@ -1,4 +1,5 @@
-"""The two kinds of report: on a training run, with or without evaluations, or on an evaluation without training."""
+"""Distinguishes the two kinds of report: on a training run (with or without evaluations), and on an evaluation
+alone."""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ from outrider.report.models import models_of
 
 
 def is_evaluation(run: RunData) -> bool:
-    """Whether all rollouts were sampled for evaluation, so that sections and advice about training do not apply.
+    """Whether all rollouts were sampled for evaluation, in which case sections and advice about training do not apply.
 
-    A training run that has only evaluated its initial policy so far is not an evaluation, since its recipe has
-    ``explore``.
+    A training run that has only evaluated its initial policy so far does not count as an evaluation, which its recipe
+    shows by the section ``explore``.
     """
     drawn = run.query(f"SELECT DISTINCT split FROM {run.numbers}")["split"].tolist()
     return bool(drawn) and "train" not in drawn and "explore" not in run.config

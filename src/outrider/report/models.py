@@ -1,4 +1,4 @@
-"""Split rollouts of several models into one run per model, with the same problem ids in every run."""
+"""Splits rollouts of several models into one run per model, with the same problem ids in every run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Open rollouts of any kind: a run, a plain table of rollouts, or another framework's rollout files."""
+"""Opens rollouts from any source: a run, a plain table of rollouts, or another framework's rollout files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""First screen of a report: a sentence on exploration, pass@k before and after training, the budget, and the reward.
+"""The first screen of a report: a sentence on exploration, pass@k before and after training, the budget, and the
+reward.
 
 A report of an evaluation without training begins with the policy's scores instead.
 """
@@ -109,7 +110,7 @@ def _of_training(run: RunData) -> TableBlock:
 
 
 def _budget(run: RunData) -> TableBlock | None:
-    """Return cost and success of training and of evaluation, for training by stage; None without rollouts."""
+    """Return a table of cost and success in evaluation and in each stage of training; None without rollouts."""
     unit = unit_of(run)
     if not unit:
         return None
@@ -145,7 +146,8 @@ def _trained_on(run: RunData, unit: str) -> str:
 
 
 def reward(run: RunData) -> Figure:
-    """Plot mean training reward over steps, or success if rollouts have no reward; an empty figure without both."""
+    """Plot mean training reward over steps, or success if rollouts have no reward. Without either, the figure is
+    empty."""
     empty = Figure("opening-reward", "Mean reward in training", "line", "step", "reward", [])
     if split(run) != "train":
         return empty

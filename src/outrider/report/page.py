@@ -1,4 +1,4 @@
-"""A report as one self-contained HTML page, in which no model output can be executed.
+"""Renders a report as one self-contained HTML page, in which no model output can be executed.
 
 The template escapes rollout text; plot data are embedded as JSON. As a second line of defence, a content security
 policy allows only the page's own scripts, by hash, so that injected code could not run or load other files.
@@ -46,13 +46,14 @@ _AROUND = 28  # characters shown in the tree on each side of a pivot
 
 
 def render(report: Report) -> str:
-    """Render a report as one self-contained HTML document; about 5 MB of it is the plotting library.
+    """Render a report as one self-contained HTML document, of which the plotting library takes about 5 MB.
 
-    Prose (section texts, notes, sentences, advice) may put names in ``backticks``; a blank line starts a paragraph.
-    Numbers in tables get three significant digits (:mod:`outrider.report.digits`); NaN is n/a, None is empty.
-    In a report of several runs, facts and checks named "run: thing" are grouped by run.
-    A figure without a finite number shows "no data". A rollout listed before its parent is treated as a root.
-    Characters that cannot be shown (control characters, halves of surrogate pairs) are replaced by visible characters.
+    Prose (section texts, notes, sentences, advice) may put names in ``backticks``, and a blank line in it starts a
+    paragraph. Numbers in tables get three significant digits (:mod:`outrider.report.digits`). NaN is shown as n/a, and
+    None as an empty cell. In a report of several runs, facts and checks named "run: thing" are grouped by run. A figure
+    without a finite number shows "no data". If a rollout is listed before its parent, it is shown as if it started at
+    the prompt. Characters that cannot be shown (control characters, halves of surrogate pairs) are replaced by visible
+    characters.
     """
     facts, anchors = _by_run(report.facts), _anchors(report)
     figures = _figures(report, anchors)
@@ -124,7 +125,8 @@ class RolloutNode:
 
     @property
     def spans(self) -> list[TextSpan]:
-        """The text in order, split at known pivots and at every change between model and environment."""
+        """The spans of the text in order, split at pivots with a known position and at every change between model and
+        environment."""
         text, told = self.node.text, self.node.observed
         pivots = {branch.node.cut for branches in self.forks.values() for branch in branches} - {None}
         ends = {at for one in told for at in (one.begin, one.end)} | pivots | {0, len(text)}
@@ -145,7 +147,8 @@ class RolloutNode:
 
 
 def forest(example: Example) -> list[RolloutNode]:
-    """Return an example's rollouts from the prompt; each has its branches, by the position at which they start."""
+    """Return an example's rollouts that start at the prompt. Each has its branches, by the position at which they
+    start."""
     seen: dict[str, RolloutNode] = {}
     roots = []
     for node in example.nodes:
@@ -179,7 +182,7 @@ def _runs(facts: Mapping[str, Mapping[str, CellValue]]) -> TableBlock:
 
 
 def _alike(by_run: Mapping[str, dict[str, str]]) -> list[tuple[str, dict[str, str]]]:
-    """Merge runs that have equal entries.
+    """Merge runs that have equal entries, and join the names of the merged runs.
 
     >>> _alike({"a": {"x": ""}, "b": {"y": ""}, "c": {"x": ""}})
     [('a, c', {'x': ''}), ('b', {'y': ''})]
@@ -195,7 +198,8 @@ def _alike(by_run: Mapping[str, dict[str, str]]) -> list[tuple[str, dict[str, st
 
 
 def _anchors(report: Report) -> dict[tuple[str | int, ...], str]:
-    """Return the URL anchor of each part by its position: ("figure", 2, 0) is the third section's first figure."""
+    """Return the URL anchor of each part by the part's position: ("figure", 2, 0) is the first figure of the third
+    section."""
     taken = {"contents", "expand", "findings", "live", "main", "opening", "plotly", "plots", "said", "theme"}
 
     def unique(*words: str) -> str:

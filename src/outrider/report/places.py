@@ -1,4 +1,4 @@
-"""Output paths of a report's page and JSON, from ``--out`` of ``report`` and ``compare``."""
+"""Chooses the output paths of a report's page and JSON, from the option ``--out`` of ``report`` and ``compare``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Data for page/plots.js: the series of a figure and their colours. A name has the same colour on the whole page."""
+"""Data for page/plots.js: the series of a figure, and their colours. Series with the same name have the same colour on
+the whole page."""
 
 from __future__ import annotations
 

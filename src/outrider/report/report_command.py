@@ -1,4 +1,5 @@
-"""Report a run: write ``report.html`` and ``report.json``, and print the findings."""
+"""Reports on a run: writes ``report.html`` and ``report.json``, and prints the findings (problems that a check
+found)."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def report_command(path: Path, out: Path | None = None, columns: Mapping[str, st
     """Report on the run at ``path``, and return 0 for any findings.
 
     ``out`` is an HTML file or a folder (:func:`outrider.report.places.report_files`). By default, both files are
-    written to the run's folder, or to the parent folder of a single file. They overwrite the files of an earlier
+    written to the run's folder, or to the parent folder of a single file. Both files overwrite those of an earlier
     report.
 
     Raises:
@@ -71,7 +72,8 @@ def made_of(path: Path, columns: Mapping[str, str] | None = None) -> tuple[Repor
 
 
 def shown_by(path: Path) -> str:
-    """Return the command that shows rollouts: ``outrider show`` for a run, ``outrider view`` for other files."""
+    """Return the command that shows the rollouts at ``path``: ``outrider show`` for a run, ``outrider view`` for other
+    files."""
     return f"outrider {'show' if (path / 'rollouts').is_dir() else 'view'} {shlex.quote(str(path))}"
 
 
@@ -93,7 +95,8 @@ def print_notices(notices: Sequence[str]) -> None:
 
 
 def print_findings(made: Report, console: Console) -> None:
-    """Print the findings with advice, most severe first, and then the checks that did not fire or were skipped."""
+    """Print the findings with advice, most severe first. Then print which checks found no problem and which were
+    skipped."""
     console.print(Text(made.title, "bold"))
     if made.opening is not None:
         console.print(Text(made.opening.text.replace("\n\n", " ").replace("`", "")))

@@ -1,4 +1,4 @@
-"""Open a run on disk as a :class:`RunData`, which reads data only when a query needs them."""
+"""Opens a run on disk as a :class:`RunData`, which reads data only when a query needs them."""
 
 from __future__ import annotations
 
@@ -62,9 +62,10 @@ class _Files(NamedTuple):
 def open_run(path: str | Path) -> RunData:
     """Open a run folder, a folder of Parquet files, or one Parquet file.
 
-    A run folder is the output of ``outrider train`` or ``outrider evaluate --out``, and may still be written. Other
-    Parquet files must have the columns of ``importers.plain.PLAIN``; nullable columns may be missing. This function
-    reads only file footers. A column is read when a query needs the column, so a query about steps never reads tokens.
+    A run folder is the output of ``outrider train`` or ``outrider evaluate --out``. The run may still be in progress.
+    Other Parquet files must have the columns of ``importers.plain.PLAIN``; nullable columns may be missing. This
+    function reads only file footers. A column is read only when a query needs it, so a query about steps never reads
+    tokens.
 
     A damaged file or a file of another format is skipped; ``notices`` gets the file's name and the number of files that
     are read. Damage in the middle of a file is found only when the whole file is read: see :func:`gather`.
@@ -114,14 +115,15 @@ def _opened(path: Path, db: duckdb.DuckDBPyConnection) -> RunData:
 
 
 def named(path: Path) -> str:
-    """Return a run's name: the folder's name, with the parent folder's name in front if it is only a number."""
+    """Return a run's name: the folder's name, with the parent folder's name in front if the folder's name is only a
+    number."""
     path = path.resolve()
     name = path.stem if path.is_file() else path.name
     return f"{path.parent.name}/{name}" if name.isdecimal() else name
 
 
 def is_run(path: Path) -> bool:
-    """Whether :func:`open_run` can open a path: a run folder, or plain tables of rollouts."""
+    """Whether :func:`open_run` can open a path, because the path is a run folder or has plain tables of rollouts."""
     if path.is_file():
         return _kind(path) in ("run", "plain")
     rollouts = path / "rollouts"  # other frameworks also have a folder of this name, with JSON Lines
@@ -157,7 +159,8 @@ def gather(run: RunData) -> RunData:
 
 
 def numbers_gathered(run: RunData) -> RunData:
-    """Store the relation ``numbers`` in memory. ``rollouts`` is still read from disk: queries for texts need no join.
+    """Store the relation ``numbers`` in memory. ``rollouts`` is still read from disk, so queries for texts need no
+    join.
 
     Raises:
         UserError: every file is damaged.
@@ -224,7 +227,7 @@ def columns(rows: Sequence[Mapping[str, float]]) -> Columns:
 
 
 def _files(path: Path, notices: list[str]) -> _Files:
-    """Return the readable Parquet files of one kind, in order, and add a notice for each of the other files."""
+    """Return the readable Parquet files of one kind, in order, and add a notice for each file that is not readable."""
     result = _rollout_files(path)
     kinds: dict[Path, str] = {}
     for file in result:

@@ -1,4 +1,5 @@
-"""Texts of a run on disk, read when a page needs them: prompts, beginnings of rollouts, environment observations."""
+"""Reads texts of a run from disk when a page needs them: prompts, beginnings of rollouts, and environment
+observations."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def prompts_of_run(db: duckdb.DuckDBPyConnection, tokenizer: Path | None, proble
 
 
 def beginnings_of(db: duckdb.DuckDBPyConnection, tokenizer: Path | None, places: Sequence[Place]) -> dict[Place, str]:
-    """Return each rollout's text up to its place, from its own tokens, decoded by the run's exported tokenizer."""
+    """Return the text of each rollout up to a place, decoded from the rollout's own tokens by the run's exported
+    tokenizer."""
     tokens = "SELECT group_id || '/' || member AS id, token_ids FROM files WHERE step IN (SELECT unnest(?))"
 
     def read() -> list[tuple[Place, list[int]]]:

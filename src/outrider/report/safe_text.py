@@ -1,4 +1,4 @@
-"""Make model output safe for an HTML page: it is shown and never executed."""
+"""Makes model output safe for an HTML page, so that the output is shown but never executed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from markupsafe import Markup, escape
 
 
 def visible(text: str) -> str:
-    r"""Replace control characters by visible symbols: garbled rollouts have many, and HTML would drop them.
+    r"""Replace control characters by visible symbols, since garbled rollouts have many of them, and HTML would drop
+    them.
 
     >>> visible("a\x00\tb\n\x1b[0m")
     'a␀\tb\n␛[0m'

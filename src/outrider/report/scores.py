@@ -1,4 +1,4 @@
-"""A policy's scores for each part of its problems: pass@k, greedy, majority and mG-Pass@k."""
+"""Computes a policy's scores for each part of the problems: pass@k, greedy success, majority and mG-Pass@k."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class EvaluationPart(NamedTuple):
 
 
 def parts_of(evaluation: Evaluation) -> list[EvaluationPart]:
-    """Return the parts of an evaluation: test sets (if there are several), levels (if there are any), all problems."""
+    """Return the parts of an evaluation: test sets if there are several, levels if there are any, and all problems."""
     parts = []
     for kind, summaries, tallies in (
         ("test set", evaluation.test_sets, by_test_set(evaluation.tallies)),
@@ -65,7 +65,8 @@ def cells_of(part: EvaluationPart, evaluation: Evaluation) -> list[CellValue]:
 
 
 def reliability(evaluation: Evaluation) -> Iterator[tuple[int, list[CellValue]]]:
-    """Yield each known k above 1 with pass@k, G-Pass@k at each of ``TAUS``, pass^k and mG-Pass@k."""
+    """Yield each k above 1 for which scores are known, with pass@k, G-Pass@k at each of ``TAUS``, pass^k and
+    mG-Pass@k."""
     n, c = _counts(evaluation.tallies)
     for k, at_least_one in defined(evaluation.overall.pass_at).items():
         if k > 1:

@@ -117,7 +117,7 @@ class StoreDecoder(ABC):
 class PackedDecoder(StoreDecoder):
     """A decoder for any Hugging Face causal LM with replaceable attention.
 
-    It uses the model's weights without a copy.
+    The decoder uses the model's weights without a copy.
 
     Args:
         dtype: matmul dtype.

@@ -24,8 +24,8 @@ def draw(logits_BV: Tensor, uniforms_B: Tensor, params: SamplingParams) -> Drawn
     Inverse CDF needs one random number per token; Gumbel sampling would need one per vocabulary entry. Rounding changes
     the token only if a cumulative probability is very close to the uniform number. Temperature 0 selects the most
     likely token. Truncation keeps the ``top_k`` likeliest tokens, then the smallest set of tokens with a mass of at
-    least ``top_p``. It affects which token is sampled, but not the token's log-probability or the entropy. A token of
-    probability 0 is never sampled.
+    least ``top_p``. Truncation affects which token is sampled, but not the token's log-probability or the entropy. A
+    token of probability 0 is never sampled.
 
     Degenerate case: if a row's logits contain NaN or +inf, the row's log-probability is NaN.
 

@@ -75,8 +75,8 @@ class _Begun(DynamicLayer):
 class PlainDecoder:
     """Runs any transformers causal LM, even with recurrent states, attention sinks, soft caps or a custom cache.
 
-    It is slower than the other decoders: most caches are copied at every token, and weights in a dtype other than
-    ``dtype`` are cast at every token.
+    This decoder is slower than the fused and the packed decoder: most caches are copied at every token, and weights in
+    a dtype other than ``dtype`` are cast at every token.
 
     Args:
         dtype: matmul dtype.

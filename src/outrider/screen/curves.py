@@ -1,4 +1,4 @@
-"""The curves of a run: reward, entropy, groups by outcome, and pass@k before and after training."""
+"""Plots the curves of a run: reward, entropy, groups by outcome, and pass@k before and after training."""
 
 from __future__ import annotations
 
@@ -149,7 +149,8 @@ def _placed(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]]) -> P
 
 
 def _pass_at(evaluation: Mapping[str, Any]) -> dict[int, tuple[float, float, float]]:
-    """Return (value, low, high) by k in ascending order, only for k for which some problem has enough samples."""
+    """Return (value, low, high) for each k in ascending order, if at least one problem has enough samples for this
+    k."""
     by_k = {}
     for k, interval in sorted(evaluation["overall"]["pass_at"].items(), key=lambda item: int(item[0])):
         value, low, high = (math.nan if interval[x] is None else interval[x] for x in ("value", "low", "high"))

@@ -7,7 +7,8 @@ from typing import Any
 
 
 class NotebookLine:
-    """Cell output that every :meth:`update` replaces. It uses no widgets, so that a saved notebook stays readable."""
+    """Output of a cell, which every :meth:`update` replaces. There are no widgets in it, so a saved notebook stays
+    readable."""
 
     def __init__(self, display: Any, html: Any) -> None:
         self._html = html
@@ -19,7 +20,7 @@ class NotebookLine:
 
 
 def notebook_line() -> NotebookLine | None:
-    """Create an output in the running cell; None outside a notebook."""
+    """Create an updatable output in the running cell; return None outside a notebook."""
     if _shell() is None:
         return None
     from IPython.display import HTML, display

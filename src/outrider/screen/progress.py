@@ -1,4 +1,4 @@
-"""The progress of a run: two live lines on a terminal, or occasional plain lines in a log."""
+"""Shows the progress of a run, as two live lines on a terminal, or as occasional plain lines in a log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Progress:
     """A progress bar over a run's budget, with its phase, its speed and its latest metrics.
 
     On a terminal and in a notebook, the two lines are redrawn in place and never wrap (80 columns show everything).
-    Elsewhere, an update prints a plain line, at most every ``every`` seconds, and a last line is printed at the end.
+    Elsewhere, plain lines are printed, at most one per ``every`` seconds, and one more line at the end.
 
     The speed excludes the time of the phases ``evaluate`` and ``save``. The remaining time is the remaining budget
     divided by this speed, plus the remaining ``evaluations`` times the mean time per evaluation so far.
@@ -41,7 +41,7 @@ class Progress:
     0.25
 
     Args:
-        total: budget in ``unit``; a budget of 0 counts as used up.
+        total: the run's budget in ``unit``; a budget of 0 counts as used up.
         unit: unit of the budget, such as ``"tokens"``, ``"steps"`` or ``"runs"``.
         console: console to draw on; None: standard error, since standard output is for results.
         every: minimum seconds between plain lines.
@@ -77,21 +77,25 @@ class Progress:
         self._report()
 
     def resume_at(self, done: int) -> None:
-        """Count the budget that the run used before it was resumed; this part does not affect the speed."""
+        """Count the budget that the run used before it was resumed. This part of the budget does not affect the
+        speed."""
         self._begin = self._done = done
 
     def count_by(self, total: int, unit: str, begin: int, done: int) -> None:
-        """Switch to another limit, ``total``. The run has used ``done`` of it, and had used ``begin`` when resumed."""
+        """Switch to another limit, ``total``. The run has used ``done`` of this limit, and had used ``begin`` when it
+        resumed."""
         self._total, self._unit, self._begin, self._done = total, unit, begin, done
 
     def recount(self, done: int, total: int) -> None:
-        """Set new counts, such as sums over several runs; a decrease of ``done`` does not reduce the speed."""
+        """Set new counts, such as sums over several runs. If ``done`` becomes smaller, this does not reduce the
+        speed."""
         self._begin -= max(self._done - done, 0)
         self._done, self._total = done, total
         self._report()
 
     def foresee(self, share: float, seconds: float) -> None:
-        """Until the next call, show this share and these remaining seconds, not values computed from the speed."""
+        """Show this share and these remaining seconds until the next call, instead of values computed from the
+        speed."""
         self._foreseen = share, seconds
 
     def evaluated(self) -> None:

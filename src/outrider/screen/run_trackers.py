@@ -1,4 +1,4 @@
-"""The trackers of a run, and the data that they receive."""
+"""Sends the data of a run to its trackers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RunTrackers:
         self._open, self._options, self._say = dict(opened), options, say
 
     def stepped(self, step: int, groups: Sequence[Group], metrics: Mapping[str, float]) -> None:
-        """Send the metrics of a step; at the first step and every ``rollouts_every`` steps, also send some rollouts."""
+        """Send the metrics of a step. At the first step and every ``rollouts_every`` steps, also send some rollouts."""
         self._each(lambda tracker: tracker.log(step, metrics))
         if self._open and (step - 1) % self._options.rollouts_every == 0:
             table = rollouts_table(step, groups, self._options.rollouts)
@@ -52,7 +52,7 @@ class RunTrackers:
         self._each(lambda tracker: tracker.table(step, FINDINGS, found))
 
     def close(self) -> None:
-        """Flush and close all trackers; a second call does nothing."""
+        """Flush and close all trackers. A second call does nothing."""
         self._each(lambda tracker: tracker.close())
         self._open = {}
 

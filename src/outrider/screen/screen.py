@@ -1,4 +1,4 @@
-"""Terminal output of a run, on rank 0 only: progress during the run, and a table and curves at the run's end."""
+"""Terminal output of a run, on rank 0 only, with progress during the run, and a table and curves at the run's end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from outrider.screen.progress import Progress
 
 
 class Screen:
-    """Progress on standard error, results on standard output; progress is hidden if ``shown`` is False.
+    """Shows progress on standard error, and results on standard output. Progress is hidden if ``shown`` is False.
 
     Args:
         recipe: recipe of the run.
@@ -73,7 +73,7 @@ class Screen:
         self._count(self._begun)  # a second time, to update the previous share: past evaluations are not pending
 
     def stepped(self, metrics: Mapping[str, float], seconds: float) -> None:
-        """Count a finished step; ``seconds`` is the total training time so far."""
+        """Count a finished step. ``seconds`` is the total training time so far."""
         steps, tokens = self._used["steps"] + 1, self._used["tokens"] + int(metrics["step_tokens"])
         self._count({"steps": steps, "tokens": tokens, "seconds": int(seconds)})
         if self._shown:
@@ -112,7 +112,7 @@ class Screen:
         self._progress.count_by(self._limits[unit], unit, self._begun[unit], used[unit])
 
     def _evaluations_to_come(self, share: float) -> float:
-        """Return the number of pending evaluations after a share of the budget.
+        """Return the number of evaluations that are still to come after a share of the budget.
 
         The number of evaluations at every N-th step is extrapolated from the steps so far.
         """

@@ -1,4 +1,4 @@
-"""Trackers for Weights & Biases and Trackio, whose clients have the same three functions that are used here."""
+"""Trackers for Weights & Biases and Trackio. Of both clients, Outrider uses the same three functions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def open_wandb(run: Path, config: Mapping[str, Any], step: int, tracking: Tracki
 
     Raises:
         ImportError: wandb is not installed.
-        UserError: wandb raises an error.
+        UserError: wandb cannot start the run; the message has wandb's error.
     """
     import wandb
 

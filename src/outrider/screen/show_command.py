@@ -1,4 +1,4 @@
-"""Print rollouts (responses with verdicts, rewards and advantages) as a table or, for long texts, as blocks."""
+"""Prints rollouts (responses with verdicts, rewards and advantages) as a table or, for long texts, as blocks."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def rollouts_to_read(
     Args:
         rollouts: rollouts in any order; an empty sequence gives an empty table.
         n: maximum number of rollouts.
-        tokenizer: tokenizer of the run; without it, problems are shown by id.
+        tokenizer: tokenizer of the run; None: problems are shown by their ids.
         source: beginning of the table's title.
         full: whether to show whole texts. If False, a long text is cut, and the number of omitted characters is shown.
     """
@@ -121,7 +121,8 @@ class _Texts(NamedTuple):
 
 
 def _table(shown: _Texts) -> Table:
-    """Return a table with one row per rollout; a missing reward is a dash, a missing advantage is skipped."""
+    """Return a table with one row per rollout. A missing reward is shown as a dash, and a missing advantage is
+    omitted."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=True, expand=True)
     table.add_column("problem", ratio=2, overflow="fold")
     table.add_column("response", ratio=5, overflow="fold")
@@ -147,7 +148,7 @@ def _blocks(shown: _Texts) -> Group:
 
 
 def _stripped(response: Text) -> Text:
-    """Strip the whitespace around a response; most responses begin with a space."""
+    """Strip the white space around a response, since most responses begin with a space."""
     text = response.plain
     return response[len(text) - len(text.lstrip()) : max(len(text.rstrip()), 1)] if text.strip() else response
 

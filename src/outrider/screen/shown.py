@@ -1,4 +1,4 @@
-"""Selection of the rollouts of a step for `outrider show`."""
+"""Selects the rollouts of a step for `outrider show`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Shown(NamedTuple):
 
     Attributes:
         n: maximum number of rollouts, evenly spaced over the selected rollouts.
-        problem: id of a problem, or the beginning of problem ids; None: all problems.
+        problem: id of a problem, or the beginning of one or several ids; None: all problems.
         verdict: outcome of the verdict; ``none``: only rollouts without a verdict; None: all rollouts.
         stage: stage that requested the rollouts; None: all stages.
         longest: whether to select the longest rollouts, longest first, instead of evenly spaced rollouts.
@@ -32,7 +32,7 @@ class Shown(NamedTuple):
         """Return the selected rollouts.
 
         Raises:
-            UserError: no rollout is selected; the message names the value without rollouts, and a similar known value.
+            UserError: no rollout matches. The message names the value that no rollout has, and a similar known value.
         """
         chosen = self._of_problem(rollouts)
         if self.verdict is not None:

@@ -1,4 +1,4 @@
-"""Warnings during a run whose steps have no learning signal."""
+"""Warns during a run about steps without a learning signal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FACTOR = 4  # a warning is repeated each time its streak is this many times lon
 
 
 class SignalWatch:
-    """Warnings about steps in which all responses are truncated, all rewards are equal, or no update is made.
+    """Warns about steps in which all responses are truncated, all rewards are equal, or no update is made.
 
     Each warning is issued at the first such step, and again after 4, 16, 64, … consecutive such steps.
     """

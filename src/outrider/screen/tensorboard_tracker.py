@@ -1,4 +1,4 @@
-"""TensorBoard tracker: event files inside the run folder."""
+"""The tracker for TensorBoard, which writes event files into the run folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outrider.screen.tracker import TrackedTable, TrackedValue
 class TensorBoard:
     """Writes event files to ``<run>/tensorboard``, with metrics as scalars and tables under *Text*.
 
-    If an interrupted run has logged steps after ``step``, these steps are hidden.
+    If an interrupted run has already logged steps after ``step``, TensorBoard hides these steps.
 
     Raises:
         UserError: the event files cannot be written.
@@ -49,7 +49,8 @@ class TensorBoard:
 
     @contextmanager
     def _disk(self) -> Iterator[None]:
-        """Convert disk errors to UserError; an error of the writer's thread is raised by a later call."""
+        """Context manager that converts disk errors to UserError. A later call raises an error of the writer's
+        thread."""
         try:
             yield
         except OSError as error:

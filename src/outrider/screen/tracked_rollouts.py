@@ -1,4 +1,4 @@
-"""The table of rollouts for trackers: some groups of one step."""
+"""Builds the table of rollouts for trackers, which has rollouts of some groups of one step."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def _entropy(rollout: Rollout) -> float | None:
 
 
 def _shown(text: str) -> str:
-    r"""Return a text that trackers accept: lone surrogates, which UTF-8 cannot encode, are escaped; a long text is cut.
+    r"""Return a text that trackers accept. Lone surrogates, which UTF-8 cannot encode, are escaped, and a long text is
+    cut.
 
     >>> _shown("a\ud800"), _shown("x" * 4321)[-20:]
     ('a\\ud800', 'x… (+321 characters)')

@@ -9,7 +9,7 @@ TrackedValue = str | float | int | None
 
 
 class TrackedTable(NamedTuple):
-    """A small table for trackers; a missing value is None."""
+    """A small table for trackers. A missing value is None."""
 
     columns: tuple[str, ...]
     rows: list[tuple[TrackedValue, ...]]

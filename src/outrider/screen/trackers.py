@@ -1,4 +1,4 @@
-"""Open the trackers that a run names: TensorBoard, Weights & Biases, Trackio."""
+"""Opens the trackers that a run names: TensorBoard, Weights & Biases, Trackio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warnings if too many responses of a step have no answer or no verdict, or if no score counts as a success."""
+"""Warns if too many responses of a step have no answer or no verdict, or if no score in a step counts as a success."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _ADVICE = {
 
 
 class VerdictWatch:
-    """Warnings about the verdicts of a run, step by step.
+    """Warns about the verdicts of a run, step by step.
 
-    A share is computed over the verified rollouts of one step. The unparseable share counts only untruncated responses,
-    since a truncated response has no answer. A warning is issued when a share exceeds its threshold, and again only
-    when the share has doubled.
+    The share of an outcome is computed over the verified rollouts of one step. The share of unparseable responses
+    counts only untruncated responses, since a truncated response has no answer. A warning is issued when a share
+    exceeds its threshold, and again only when the share has doubled.
 
     A step without any success whose failures have different scores is reported once, and only before the run's first
-    success. In this case, the score that counts as success may be out of reach.
+    success. In this case, the score that counts as a success may be too high for any response.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,5 @@
 """Two verifiers of programs: one runs unit tests, the other compares the program's output with the expected output.
-Both run programs in a sandbox."""
+Both verifiers run programs in a sandbox."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ cases:
 
 - **Real letters.** The answer has a value at random points, and has none only at single points, as (x^2-1)/(x-1) for
   the gold answer x+1. Roots and logarithms may also remove a half-line, as \ln(x-1)-\ln(x-2) for the logarithm of the
-  quotient, since problems seldom state the sign of a letter. This does not apply if the gold answer has branches, since
-  \sqrt{x}^2 is only one branch of |x|. At least ``DECIDING`` values of each letter are compared.
+  quotient, since problems seldom state the sign of a letter. If the gold answer has branches, no half-line may be
+  missing, since \sqrt{x}^2 is only one branch of |x|. At least ``DECIDING`` values of each letter are compared.
 - **Letters that mean integers**, by their name (n, k, …) or because the gold answer takes an integer function of them.
   With one letter, the answer has a value at every natural number from some first number on, as n!/(n-1)! for the gold
   answer n. With several letters, the answer has a value at all multiples of each point where it has a value, as

@@ -7,9 +7,9 @@ The steps are ordered so that fast and certain steps come first:
    Both comparisons take microseconds.
 3. An answer that :func:`outrider.verify.latex.refuse` rejects is unparseable. This check takes microseconds as well.
 4. Answers in words are compared as text, ignoring case.
-5. Other answers are read as LaTeX and compared as mathematical objects (:mod:`outrider.verify.algebra`). This takes
-   milliseconds. If it takes longer than the time limit of some seconds, the pool kills the process, and the verdict is
-   ``timeout``.
+5. Other answers are read as LaTeX and compared as mathematical objects (:mod:`outrider.verify.algebra`). This
+   comparison takes milliseconds. If it takes longer than the time limit of some seconds, the pool kills the process,
+   and the verdict is ``timeout``.
 6. An answer that only copies a formula of the question is incorrect, such as 99^2+99+1 instead of 9901.
 
 The verifier accepts a value with or without its unit (5 cm is 5) and both readings of a percentage (50% is 50 and 0.5).

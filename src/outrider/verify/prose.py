@@ -1,7 +1,7 @@
 r"""Removes words that introduce an answer: ``\text{The answer is }7``, ``\text{Area} = 7``.
 
-The words are kept if one of them changes the value ("the answer is not 7", "at most 7"). They are also kept if the rest
-of the text is in words: in "f is injective", the name f is a part of the answer. The code is pure Python and takes
+The words are kept if one of them changes the value ("the answer is not 7", "at most 7"). The words are also kept if the
+rest of the text is in words: in "f is injective", the name f is a part of the answer. The code is pure Python and takes
 linear time.
 """
 

@@ -1,9 +1,9 @@
 # ruff: noqa: RUF001, RUF002 - look-alike characters are the subject of this file
 r"""Converts notation that differs only in typesetting or Unicode characters to one plain form.
 
-The conversion does not change the meaning of a text. It unifies fonts, spaces, bracket sizes, ``√`` and ``\sqrt``,
-``x_1`` and ``x_{1}``, and backslashes that were escaped twice, as in JSON inside JSON. The code is pure Python, takes
-linear time, and never raises.
+The conversion does not change the meaning of a text. The conversion unifies fonts, spaces, bracket sizes, ``√`` and
+``\sqrt``, ``x_1`` and ``x_{1}``, and backslashes that were escaped twice, as in JSON inside JSON. The code is pure
+Python, takes linear time, and never raises.
 """
 
 from __future__ import annotations

@@ -13,10 +13,10 @@ from typing import Any
 def plan(prefix: str, setup: list[str], tests: list[str], entry_point: str, solution: str) -> dict[str, Any]:
     """Prepare the tests for the sandbox, see :func:`outrider.verify.inside.unit.verify_tests`.
 
-    A name that the tests use is taken from the tests, if they define it. It is taken from the program if the prefix has
-    only the head of the function, or if the reference solution defines the name. Further sources are complete
-    definitions in the prefix, then the built-ins, then the modules of the standard library, and last the program. So a
-    program that redefines ``abs``, ``check`` or a helper of its prompt changes no test.
+    A name that the tests use is taken from the tests, if they define the name. Otherwise, the name is taken from the
+    program if the prefix has only the head of the function, or if the reference solution defines the name. Further
+    sources are complete definitions in the prefix, then the built-ins, then the modules of the standard library, and
+    last the program. So a program that redefines ``abs``, ``check`` or a helper of its prompt changes no test.
 
     Args:
         prefix: code that the response continues; its complete definitions are trusted.

@@ -82,7 +82,7 @@ class Application:
         return Starlette(routes=routes, middleware=[Middleware(Guard, token=token)], exception_handlers=handlers)
 
     def prepare(self) -> None:
-        """Compute in advance, before a page needs them, lists that take a second for a million rollouts."""
+        """Compute lists that take a second for a million rollouts in advance, before a page needs them."""
         for run in self.runs:
             with suppress(duckdb.Error):  # the viewer may have been closed meanwhile
                 choices(run), problems(run, ProblemFilter()), before_after(run), curves(run)
@@ -224,7 +224,7 @@ class Application:
         return self._page("error", request, None, status=400, sentence=str(error))
 
     def unread(self, request: Request, error: Exception) -> Response:
-        """Report a DuckDB error, for a file with damaged texts or a file that a resumed run has moved."""
+        """Show a DuckDB error, whose cause is a file with damaged texts or a file that a resumed run has moved."""
         sentence = f"The rollouts could not be read: {str(error).splitlines()[0]}"
         return self._page("error", request, None, status=500, sentence=sentence)
 
@@ -237,7 +237,7 @@ class Application:
         return run
 
     def _tokenizer(self, index: int) -> Tokenizer | None:
-        """Return the tokenizer of a run; if an earlier search did not find the tokenizer, search again."""
+        """Return the tokenizer of a run. If an earlier search did not find the tokenizer, search again."""
         if self._tokenizers.get(index) is None:
             run = self.runs[index]
             self._tokenizers[index] = tokenizer_of(run.path, run.data.config.get("model"), self._locate)

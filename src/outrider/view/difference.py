@@ -1,4 +1,4 @@
-"""Compare two texts word by word, to show them side by side."""
+"""Compares two texts word by word, to show the texts side by side."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REPEATED = 500  # above this number of words, frequent words are not used as an
 
 
 class Stretch(NamedTuple):
-    """Consecutive words of a text, which also occur in the other text if ``shared`` is true."""
+    """Consecutive words of one of two texts. If ``shared`` is True, these words also occur in the other text."""
 
     text: str
     shared: bool

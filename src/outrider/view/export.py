@@ -1,4 +1,4 @@
-"""Export a selection of rollouts as Parquet, CSV or JSON Lines."""
+"""Exports a selection of rollouts as Parquet, CSV or JSON Lines."""
 
 from __future__ import annotations
 

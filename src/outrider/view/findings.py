@@ -1,4 +1,5 @@
-"""A run's findings (problems that a check found), computed in the background, and the rollouts behind each finding."""
+"""Computes a run's findings (problems that a check found) in the background, and links them to the rollouts that show
+them."""
 
 from __future__ import annotations
 
@@ -26,11 +27,11 @@ EVIDENCE: Mapping[str, tuple[str, str]] = {
     ),
     "stale sampler": ("rollouts of the last steps", "rollouts?split=train&sort=-step"),
 }
-"""Rollouts or problems behind a finding, by the finding's name: a description, and an address within the run."""
+"""The rollouts or problems that show a finding, by the finding's name: a description, and an address within the run."""
 
 
 class FoundReport(NamedTuple):
-    """The result of all checks for one state of the run (None if unknown), and an error message if they failed."""
+    """The result of all checks for one state of the run (None if unknown), and an error message if a check failed."""
 
     version: str
     report: Examined | None
@@ -38,7 +39,8 @@ class FoundReport(NamedTuple):
 
 
 class Findings:
-    """Findings of a run. When the run changes, they are recomputed in the background; old findings stay until then."""
+    """Findings of a run. When the run changes, a background thread recomputes the findings; until then, the old ones
+    stay."""
 
     def __init__(self, run: OpenedRun) -> None:
         self._run = run

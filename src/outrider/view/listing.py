@@ -1,4 +1,4 @@
-"""A page of rollouts: the rows of a selection, their counts, and the available filter values."""
+"""Makes a page of rollouts, with the rows of a selection, their counts, and the available filter values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outrider.view.rollout_filter import EXACT, PAGE, RolloutFilter
 from outrider.view.text_search import PATIENCE, Searched
 
 CHOICES = ("split", "model", "test_set", "level", "verdict", "stage", "stream", "context", "stop")
-"""Filters whose values are offered in a list."""
+"""Filters for which the page offers a list of values."""
 _MOST_CHOICES = 40
 _PREVIEW = 240  # number of characters of a text that the list shows
 
@@ -75,7 +75,7 @@ def selected(
 
 
 def texts_of(run: OpenedRun, rows: list[Row], names: Sequence[str], longest: int = 0) -> dict[tuple[str, int], Row]:
-    """Return text columns of ``rows`` by (file, row), cut after ``longest`` characters (0: not cut)."""
+    """Return text columns of ``rows`` by (file, row). Texts are cut after ``longest`` characters (0: not cut)."""
     if not rows:
         return {}
     places = [(row["file"], row["row"]) for row in rows]
@@ -96,7 +96,7 @@ def texts_of(run: OpenedRun, rows: list[Row], names: Sequence[str], longest: int
 def choices(run: OpenedRun) -> dict[str, list[tuple[str, int]]]:
     """Return the values of each filter with the number of rollouts per value.
 
-    A filter with too many values has an empty list; a filter with a single value is excluded.
+    A filter with too many values has an empty list. A filter with only one value is excluded.
     """
     return run.kept("choices", lambda: _choices(run))
 

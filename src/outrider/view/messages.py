@@ -1,4 +1,4 @@
-"""Split prompts and responses into messages with roles."""
+"""Splits prompts and responses into messages with roles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Message(NamedTuple):
 
 
 def messages_in(text: str) -> list[Message]:
-    r"""Return the messages of an importer's text, in which each message follows its role in brackets.
+    r"""Return the messages in a text from an importer, which writes each message after its role in brackets.
 
     The list is empty if the text has no roles.
 
@@ -48,8 +48,8 @@ def turns_of(text: str, observations: Sequence[tuple[int, int]]) -> list[Message
 def messages_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Message]:
     """Return the messages of a tokenized prompt; empty if no role follows a special token.
 
-    Supports the templates of ChatML (Qwen, SmolLM2), Gemma and Llama 3, in which a role follows a special token, alone
-    or on its own line. A message without text, such as the generation prompt, is excluded.
+    The chat templates of ChatML (Qwen, SmolLM2), Gemma and Llama 3 are supported. In these templates, a role follows a
+    special token, either alone or on its own line. A message without text, such as the generation prompt, is excluded.
     """
     special = {id for id, token in tokenizer.get_added_tokens_decoder().items() if token.special}
     found: list[Message] = []

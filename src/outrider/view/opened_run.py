@@ -1,4 +1,4 @@
-"""An opened run: the numbers of all rollouts in an in-memory table, updated with new files."""
+"""An opened run, with the numbers of all rollouts in an in-memory table that is updated when the run has new files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KEPT_SEARCHES = 16
 IN_USE = 60.0  # seconds for which a page may still read the results of a search that it requested
 LOOK = 2.0  # minimum seconds between checks of the folder
 TEXTS = ("text", "prompt", "answer", "detail")
-"""Columns that stay on disk."""
+"""Columns with texts, which stay on disk."""
 NUMBERS = tuple(name for name in PLAIN.names if name not in TEXTS)
 
 Row = dict[str, Any]
@@ -38,8 +38,8 @@ class OpenedRun:
 
     The table ``seen`` has one row per rollout, with the columns of :data:`outrider.importers.plain.PLAIN` except texts,
     and with ``file`` and ``row`` as the rollout's location. The relation ``texts`` has the texts by location. A rollout
-    file is read once, and again if it changes. If a file is removed (a resumed run moves steps away), its rows are
-    deleted.
+    file is read once, and again if it changes. If a file is removed, as when a resumed run moves steps away, the rows
+    of this file are deleted.
 
     Args:
         path: run folder, or rollout files of another framework.
@@ -180,7 +180,7 @@ class OpenedRun:
         self.data.db.close()
 
     def _state(self) -> tuple[object, ...]:
-        """Return a value that changes when files or metrics change; takes a millisecond for a thousand files."""
+        """Return a value that changes when files or metrics change. This takes a millisecond for a thousand files."""
         if not self._follows:
             return ()
         folders = [self.path / "rollouts", self.path / "evaluations"]

@@ -1,4 +1,4 @@
-"""First page of a run: key numbers and curves."""
+"""The first page of a run, with key numbers and curves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def budget(run: OpenedRun) -> list[Row]:
 
 
 def facts(run: OpenedRun) -> dict[str, str]:
-    """Return recipe and model, and the number of rollouts and the duration of training and of evaluation."""
+    """Return the recipe, the model, and the number of rollouts and the duration, both of training and of evaluation."""
     config = run.data.config
     totals = {row["split"]: row for row in _totals(run)}
     found: dict[str, str] = {}
@@ -96,7 +96,7 @@ def _totals(run: OpenedRun) -> list[Row]:
 def curves(run: OpenedRun, over: str = "step") -> list[Figure]:
     """Plot reward, groups by outcome, entropy, length and pass@k, over steps or over ``tokens`` generated in training.
 
-    The curves are computed from rollouts, so that another framework's rollouts have the same curves.
+    The curves are computed from rollouts, so that they are also available for another framework's rollouts.
     """
     figures = run.kept("curves", lambda: _curves(run))
     if over == "step":
@@ -128,7 +128,8 @@ def tokens_by_step(run: OpenedRun) -> dict[int, int]:
 
 
 def _at(steps: Sequence[int], spent: Sequence[int], step: int) -> int:
-    """Return the number of training tokens up to ``step``, which need not be a training step; 0 before the first."""
+    """Return the number of training tokens up to ``step``, which need not be a training step; 0 before the first
+    training step."""
     before = bisect_right(steps, step)
     return spent[before - 1] if before else 0
 

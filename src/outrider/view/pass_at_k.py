@@ -1,4 +1,4 @@
-"""pass@k before and after training, from the first and last evaluation or, without evaluations, from training groups.
+"""Computes pass@k before and after training, from the first and last evaluation or, without any, from training groups.
 
 For another framework's rollouts of several models, the module computes pass@k of each model instead.
 """
@@ -116,7 +116,7 @@ def _steps(run: OpenedRun, split: str) -> list[int]:
 
 
 def _curve(run: OpenedRun, split: str, first: int, last: int, model: str = "") -> dict[int, Interval]:
-    """Return pass@k for powers of two k, up to the size that nine in ten groups reach.
+    """Return pass@k for each k that is a power of two, up to the group size that nine in ten groups reach.
 
     ``model`` selects the rollouts of one model; "" selects all models.
     """

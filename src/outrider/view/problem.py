@@ -1,4 +1,4 @@
-"""The history of one problem in a run: pass rate and cost at each step, and the first and last success."""
+"""The history of one problem in a run, with pass rate and cost at each step, and the first and last success."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ class ProblemHistory(NamedTuple):
         steps: groups of the problem by split, then by step.
         first_success, last_success: first and last successful rollout with texts, from training if the problem was
             trained on, otherwise from evaluations; None without a success.
-        last_failure: last failed rollout with its text, from the same source; None without a failure.
+        last_failure: last failed rollout with its text, from training or evaluations as for the successes; None without
+            a failure.
     """
 
     id: str
@@ -81,7 +82,7 @@ class ProblemHistory(NamedTuple):
 
     @property
     def story(self) -> str:
-        """One sentence on when training solved the problem first and last, and one on evaluations."""
+        """One sentence on when training first and last solved the problem, and one sentence on evaluations."""
         return " ".join(filter(None, (self._trained(), self._evaluated())))
 
     def of_split(self, split: str) -> list[ProblemStep]:

@@ -8,7 +8,7 @@ from outrider.report.content import Figure, Series
 from outrider.view.problem import ProblemHistory
 
 SPLITS = {"train": "training", "evaluate": "evaluations"}
-"""Names of the curves by split; view.js reads them on a click."""
+"""Names of the curves by split. view.js reads these names when the user clicks on a curve."""
 
 
 def pass_rates(history: ProblemHistory) -> list[Figure]:

@@ -1,4 +1,4 @@
-"""Filters and order of the list of problems; both are part of the URL, so that a list can be shared."""
+"""Filters and order of the list of problems. Both are part of the URL, so that a list can be shared."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ProblemFilter:
 
     @classmethod
     def of(cls, asked: Mapping[str, str]) -> ProblemFilter:
-        """Parse the query of a URL; an empty value filters nothing.
+        """Parse the query of a URL. A filter with an empty value is ignored.
 
         Raises:
             UserError: a name is unknown, or a value is invalid.
@@ -74,7 +74,7 @@ class ProblemFilter:
         return cls(filters, order, page_of(asked))
 
     def condition(self, without: str = "") -> Condition:
-        """Return the SQL condition of all filters except ``without``, whose values can then be counted."""
+        """Return the SQL condition of all filters except the filter ``without``, so that its values can be counted."""
         kept = {name: value for name, value in self.filters.items() if name != without}
         return Condition(" AND ".join(f'"{name}" = ?' for name in kept) or "true", list(kept.values()))
 

@@ -1,4 +1,4 @@
-"""The list of a run's problems: status, cost, first and last success."""
+"""The list of a run's problems, with status, cost, and first and last success."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ProblemList(NamedTuple):
             last success.
         total: number of selected problems.
         counts: for each filter, its values, and the number of problems that each value would select together with the
-            other filters. If there are too many levels, their list is empty; a filter with a single value is excluded.
+            other filters. If there are too many levels, their list is empty. A filter with only one value is excluded.
     """
 
     rows: list[Row]
@@ -61,7 +61,7 @@ class ProblemList(NamedTuple):
 
 
 def problems(run: OpenedRun, chosen: ProblemFilter) -> ProblemList:
-    """Return a page of the selected problems; all numbers exclude greedy rollouts."""
+    """Return a page of the selected problems, with numbers that exclude greedy rollouts."""
     values = run.kept("problems", lambda: _gathered(run))
     where, of = chosen.condition()
     rows = run.rows(

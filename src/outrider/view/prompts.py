@@ -1,4 +1,4 @@
-"""The prompts of problems, read from one rollout per problem."""
+"""Reads the prompts of problems, from one rollout per problem."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Prompt(NamedTuple):
 
 
 def prompts_of(run: OpenedRun, problems: Sequence[str], tokenizer: Tokenizer | None) -> dict[str, Prompt]:
-    """Return prompts by problem id, preferably without examples or hints. Unknown prompts are excluded."""
+    """Return prompts by problem id, without added examples or hints if possible. Unknown prompts are excluded."""
     places = run.rows(_PLACES, [list(problems)])
     if not run.has_tokens:
         texts = texts_of(run, places, ["prompt"])

@@ -1,7 +1,7 @@
-r"""Render a response with Markdown and formulas, as HTML that can neither run code nor load anything.
+r"""Renders a response with Markdown and formulas, as HTML that can neither run code nor load anything.
 
-HTML, links and images in Markdown are shown as text, so that a page makes no requests. Formulas between ``$``, ``$$``,
-``\(`` and ``\[`` become MathML, which browsers render natively; a formula that cannot be parsed is shown as source.
+HTML, links and images in Markdown are shown as text, so that a page makes no requests. Formulas in ``$``, ``$$``,
+``\(`` or ``\[`` become MathML, which browsers render natively. A formula that cannot be parsed is shown as source.
 """
 
 from __future__ import annotations

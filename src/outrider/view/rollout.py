@@ -1,4 +1,4 @@
-"""One rollout: its prompt, its tokens, its verdict, and the rollouts of its group."""
+"""Reads one rollout, with its prompt, its tokens, its verdict, and the rollouts of its group."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ FROM read_parquet(?, file_row_number = true) WHERE file_row_number = ?
 
 
 class Branching(NamedTuple):
-    """A branch of a rollout: the number of the rollout's own tokens before the branch point, and the branch's row."""
+    """A branch of a rollout, given by the number of the rollout's own tokens before the branch point, and the branch's
+    row."""
 
     at: int
     row: Row
@@ -39,8 +40,8 @@ class ShownRollout(NamedTuple):
         tokens: the rollout's own tokens; empty without tokens on disk or without a tokenizer on this machine.
         messages: messages of the prompt; empty if the prompt has no roles.
         turns: turns of the response; empty if the response is a single text.
-        observed: for each turn that an environment answered, the number of own tokens before the answer, the number of
-            tokens in the answer, and whether the turn's request was invalid.
+        observed: for each turn to which an environment replied, the number of own tokens before the reply, the number
+            of tokens in the reply, and whether the turn's request was invalid.
     """
 
     row: Row
@@ -97,7 +98,7 @@ def branchings(row: Row, group: Sequence[Row]) -> list[Branching]:
 def group_of(run: OpenedRun, row: Row) -> list[Row]:
     """Return all rollouts of a rollout's group, with the beginnings of their texts.
 
-    A branch comes after the rollout that it continues; ``depth`` is a rollout's depth in the tree.
+    A branch comes after the rollout that it continues. ``depth`` is a rollout's depth in the tree of branches.
     """
     rows = run.rows(
         "SELECT * FROM seen WHERE split = ? AND step = ? AND group_id = ? ORDER BY member",

@@ -1,4 +1,4 @@
-"""Filters and order of a page of rollouts; both are part of the URL, so that a page can be shared."""
+"""Filters and order of a page of rollouts. Both are part of the URL, so that a page can be shared."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ EXACT = {
     "context": "context",
     "stop": "stop",
 }
-"""Filters by a single value, with the filtered columns; "" stands for a missing value, such as a missing verdict."""
+"""Filters by a single value, with the filtered columns. The value "" selects rollouts without a value, for example
+without a verdict."""
 RANGES = {
     "step": "step",
     "tokens": "tokens",
@@ -114,7 +115,8 @@ class RolloutFilter:
         return Condition(" AND ".join(parts) or "true", values)
 
     def order(self) -> str:
-        """Return the SQL after ``ORDER BY``; ties are ordered by training first, then by step, group and member."""
+        """Return the SQL after ``ORDER BY``. Ties are ordered by split (training first), then by step, group and
+        member."""
         key, down = self.sort.removeprefix("-"), self.sort.startswith("-")
         column = _COLUMN.get(key, "")
         value = f"nullif({column}, 'nan'::DOUBLE)" if column in FRACTIONS else column
@@ -145,7 +147,7 @@ def page_of(asked: Mapping[str, str]) -> int:
 
 
 def _ends(name: str, value: str) -> tuple[float | None, float | None]:
-    """Return the lower and the upper bound of a range, with None for an open end; a single number is both bounds.
+    """Return the lower and the upper bound of a range, with None for an open end. A single number gives both bounds.
 
     >>> _ends("step", "3"), _ends("step", "3.."), _ends("step", "..0.5")
     ((3.0, 3.0), (3.0, None), (None, 0.5))

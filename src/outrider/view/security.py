@@ -1,4 +1,4 @@
-"""Security of the viewer: no other site can read its pages, and no model output can run in them."""
+"""Protects the viewer, so that no other site can read its pages, and no model output can run in its pages."""
 
 from __future__ import annotations
 
@@ -36,12 +36,14 @@ _HEADERS = {
 class Guard:
     """Middleware that restricts access and adds security headers to every response.
 
-    Without a token, only requests to this machine's own host names are answered. Otherwise, another site could point
-    its host name at this address (DNS rebinding) and read the rollouts. With a token, every request needs the token.
+    Without a token, only requests to this machine's own host names are answered. If other host names were answered as
+    well, another site could point its host name at this address (DNS rebinding) and read the rollouts. With a token,
+    every request needs the token.
 
     Args:
         app: the application to protect.
-        token: value that ``?token=`` must have in a first request; a cookie then keeps it. "" means no token.
+        token: value that ``?token=`` must have in the first request, after which a cookie keeps it; "": no token is
+            needed.
     """
 
     def __init__(self, app: ASGIApp, token: str = "") -> None:

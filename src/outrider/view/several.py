@@ -1,4 +1,4 @@
-"""Several runs side by side: the runs' curves, and the problems with different pass rates."""
+"""Shows several runs side by side, with the runs' curves, and the problems with different pass rates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GROUP BY problem_id
 
 
 def names_of(runs: Sequence[OpenedRun]) -> list[str]:
-    """Return a name for each run; equal names get a number.
+    """Return a name for each run. If names are equal, all but the first get a number.
 
     >>> from types import SimpleNamespace as Named
     >>> names_of([Named(name="a"), Named(name="b"), Named(name="a")])
@@ -35,7 +35,8 @@ def names_of(runs: Sequence[OpenedRun]) -> list[str]:
 
 
 def curves_together(runs: Sequence[OpenedRun], over: str = "step") -> list[Figure]:
-    """Plot each curve that several runs have, with one line per run; of pass@k, only the minimum and the maximum k."""
+    """Plot each curve that several runs have, with one line per run. For pass@k, plot only the minimum and the maximum
+    k."""
     found: dict[str, Figure] = {}
     for name, run in zip(names_of(runs), runs, strict=True):
         for figure in curves(run, over):
@@ -52,7 +53,8 @@ def curves_together(runs: Sequence[OpenedRun], over: str = "step") -> list[Figur
 
 
 def problems_apart(runs: Sequence[OpenedRun]) -> tuple[list[tuple[str, str, list[Row | None]]], int]:
-    """Return the held-out problems whose pass rates differ most between the runs' last evaluations, and a count.
+    """Return the held-out problems whose pass rates differ most between the runs' last evaluations, and their total
+    number.
 
     Each problem has its id, its level, and each run's counts (None if the run was not evaluated on the problem).
     Problems with equal pass rates are excluded. At most ``SHOWN`` problems are returned, but all problems with

@@ -1,4 +1,4 @@
-"""Search rollouts by text. Texts are on disk, so a background thread reads them, some files at a time."""
+"""Searches rollouts by text. Texts are on disk, so a background thread reads the texts, some files at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATIENCE = 0.3  # maximum seconds that a page waits before it shows the results 
 
 
 class Searched(NamedTuple):
-    """The progress of a search: the number of searched files, and the number of all files."""
+    """The progress of a search, as the number of files searched so far, and the number of all files."""
 
     done: int
     files: int
@@ -28,7 +28,7 @@ class TextSearch:
     """A search that continues until all files are read or the search is cancelled.
 
     Args:
-        table: name of an existing table with file and row, to which matches are added.
+        table: name of an existing table with the columns file and row, to which matches are added.
         files: files to search, in order.
         find: function that adds the matches in some files to the table.
     """

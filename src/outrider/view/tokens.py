@@ -1,4 +1,4 @@
-"""The tokens of a rollout, each with its text and its numbers."""
+"""Reads the tokens of a rollout, each with its text and its numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ShownToken(NamedTuple):
         sampled: whether the policy sampled the token (False: an environment wrote the token).
         logprob, entropy: values recorded at sampling, in nats; None if unknown.
         advantage: advantage of the token; None if no advantage was assigned, or if an environment wrote the token.
-        analysed: result of `outrider analyse tokens`; None if the rollout was not analysed.
+        analysed: result of `outrider analyse tokens` for this token; None if the rollout was not analysed.
         trained: values at the rollout's last update; None without an update or if an environment wrote the token.
     """
 
@@ -63,7 +63,8 @@ def analysed_policy(run: OpenedRun) -> str:
 def analysed_tokens(
     run: OpenedRun, row: Row, token_ids: Sequence[int], tokenizer: Tokenizer
 ) -> dict[int, AnalysedToken]:
-    """Return the results of ``outrider analyse tokens`` by index of own token (the analysis also counts the prefix).
+    """Return the results of ``outrider analyse tokens`` by index of own token, although the analysis also counts the
+    prefix.
 
     The result is empty if other tokens were analysed, for example because a resumed run has repeated the step.
     """
@@ -121,7 +122,8 @@ def tokens_of(
 
 
 def texts_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """Return the text that each token adds; a character of several tokens belongs to the last of these tokens.
+    """Return the text that each token adds. A character that consists of several tokens belongs to the last of these
+    tokens.
 
     Invalid bytes, such as those sampled by a random policy, become U+FFFD.
     """

@@ -1,4 +1,4 @@
-"""Tokens in training: the importance ratio at the last update, and whether the clip removed the gradient."""
+"""Computes each token's importance ratio at the last update, and whether the clip removed the token's gradient."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TrainedToken(NamedTuple):
 
 
 class ClipBounds(NamedTuple):
-    """The bounds of PPO's clip, and whether they apply to each token's ratio or to the response's ratio."""
+    """The bounds of PPO's clip, and whether the bounds apply to each token's ratio or to the response's ratio."""
 
     low: float
     high: float
@@ -35,7 +35,8 @@ class ClipBounds(NamedTuple):
 
 
 def clip_of(config: Mapping[str, Any]) -> ClipBounds | None:
-    """Return the clip bounds of a run's configuration; None for another surrogate or a configuration from before 0.2.
+    """Return the clip bounds of a run's configuration; None with another surrogate, or if Outrider 0.1 wrote the
+    configuration.
 
     The result is also None if training clips another ratio than the recorded ratio. With an off-policy correction, the
     clipped ratio's denominator is the learner's probability, not the sampler's. With the prefix policy ``repeat``, a

@@ -1,4 +1,5 @@
-"""The tree of a group with branches, with one line per rollout, which starts where the rollout leaves its parent."""
+"""Lays out the tree of a group with branches. Each rollout is a line that starts where the rollout leaves its
+parent."""
 
 from __future__ import annotations
 
@@ -36,9 +37,9 @@ class DrawnPivot(NamedTuple):
         x: horizontal position in percent of the width.
         y: vertical position in pixels from the top.
         at: number of response tokens before the pivot.
-        correct, verified: numbers of correct and of verified rollouts among the rollouts that pass through the pivot:
-            the parent, and all rollouts that branch from the parent at the pivot or later. ``correct / verified``
-            estimates the value at the pivot.
+        correct, verified: number of correct rollouts and number of verified rollouts among those that pass through the
+            pivot. These are the parent, and all rollouts that branch from the parent at the pivot or later. ``correct /
+            verified`` estimates the success probability from the pivot on.
     """
 
     x: float
@@ -49,7 +50,8 @@ class DrawnPivot(NamedTuple):
 
 
 class DrawnTree(NamedTuple):
-    """The lines in the order of the group, the pivots (branch points), and the height of the drawing in pixels."""
+    """The drawing of a group's tree: its lines in the order of the group, its pivots (branch points), and its height in
+    pixels."""
 
     lines: list[DrawnLine]
     pivots: list[DrawnPivot]

@@ -1,4 +1,4 @@
-"""Serve the viewer's pages until Ctrl-C."""
+"""The command that serves the viewer's pages until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def view_command(
 def opened(
     paths: Sequence[Path], columns: Mapping[str, str] | None = None, say: Callable[[str], object] = print
 ) -> list[OpenedRun]:
-    """Open runs, all runs of benches, and other frameworks' files; print with ``say`` which parts cannot be read.
+    """Open runs, all runs of benches, and other frameworks' files. Print with ``say`` which parts cannot be read.
 
     Raises:
         UserError: no part of a run or file can be read.

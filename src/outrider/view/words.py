@@ -1,4 +1,4 @@
-"""Definitions of terms, which are shown below the tables that use the terms."""
+"""Definitions of terms, which pages show below the tables that use the terms."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The sections of a comparison, with one section per file; each section is a function of the compared runs."""
+"""The sections of a comparison, one per file. Each section is built by a function of the compared runs."""

@@ -1,4 +1,4 @@
-"""Diversity of answers and texts, on the same problems and with equal sample counts for all runs."""
+"""The section on diversity of answers and texts, on the same problems and with equal sample counts for all runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _TEXT = (
 
 
 def section(compared: Sequence[ComparedRun]) -> Section | None:
-    """Return distinct answers over k, and a table of answers and texts, on the problems that all runs answered.
+    """Plot distinct answers over the number of samples k, and tabulate answers and texts, on problems that all runs
+    answered.
 
     The result is None if fewer than two runs have rollouts on disk, if there are fewer than two samples per problem, if
     the runs have no common problem, or if there are neither answers nor texts.

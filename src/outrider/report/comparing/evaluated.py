@@ -1,4 +1,4 @@
-"""Evaluations of another framework's rollouts, as counts per problem like the counts of an Outrider run."""
+"""Computes evaluations of another framework's rollouts, as counts per problem, in the format of an Outrider run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def verified_split(run: RunData) -> str:
 
 
 def evaluations_of(run: RunData) -> Mapping[int, Evaluation]:
-    """Return evaluations by step: the run's recorded evaluations or, without any, counts over the rollouts."""
+    """Return evaluations by step. The evaluations are those recorded in the run or, if none is recorded, counts over
+    the rollouts."""
     if run.evaluations:
         return run.evaluations
     split = verified_split(run)

@@ -1,4 +1,4 @@
-"""First screen of a comparison: differences, pass@k of each run, and reward over generated tokens."""
+"""The first screen of a comparison, with differences, pass@k of each run, and reward over generated tokens."""
 
 from __future__ import annotations
 

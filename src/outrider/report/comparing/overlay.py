@@ -1,4 +1,4 @@
-"""Plots the same series of every run's report in one figure, over generated tokens instead of steps."""
+"""Plots one series from every run's report in the same figure, over generated tokens instead of steps."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def overlay(
 ) -> list[Figure]:
     """Plot the series ``name`` of each run's ``figures``, one line per run; no figure if no run has this series.
 
-    A series named ``estimated <name>`` is included and marked. Runs without token counts are excluded. See
-    :class:`Figure` for ``percent``.
+    A series named ``estimated <name>`` is included, and marked as estimated. Runs without token counts are excluded.
+    See :class:`Figure` for ``percent``.
     """
     lines = []
     for one in compared:

@@ -1,4 +1,5 @@
-"""Compare two evaluations problem by problem: differences overall and by part, and number of deciding problems."""
+"""Compares two evaluations problem by problem, with differences overall and by part, and the number of deciding
+problems."""
 
 from __future__ import annotations
 
@@ -44,8 +45,8 @@ class PairedRuns:
 
     Attributes:
         first, other: names of the runs.
-        overall: differences on all common problems by metric: pass@1 and pass@k of the largest common k, or only greedy
-            decoding if no response was sampled.
+        overall: differences on all common problems by metric, which are pass@1 and pass@k of the largest common k, or
+            only greedy decoding if no response was sampled.
         decision: which problems decide the difference in pass@1, or in greedy decoding if no response was sampled.
         pairs: for each problem, the counts of the first run and of the other run.
     """

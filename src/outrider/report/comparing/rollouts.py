@@ -1,4 +1,4 @@
-"""Rollouts of the compared evaluations, on the same problems and with equal sample counts."""
+"""Selects rollouts of the compared evaluations, on the same problems and with equal sample counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Differences between two runs as sentences: significant metrics, and the number of deciding problems."""
+"""Describes differences between two runs in sentences, with the significant metrics and the number of deciding
+problems."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ def joined(words: list[str]) -> str:
 
 
 def sentences(found: PairedRuns) -> str:
-    """Return paragraphs: overall differences, differences by part, deciding problems, differences in other metrics."""
+    """Return paragraphs on overall differences, differences by part, deciding problems, and differences in other
+    metrics."""
     paragraphs = [better(found), by_part(found), f"{_counts(found)} {decided(found)} {_others(found)}"]
     return "\n\n".join(" ".join(text.split()) for text in paragraphs if text.strip())
 
@@ -51,7 +53,8 @@ def better(found: PairedRuns) -> str:
 
 
 def by_part(found: PairedRuns) -> str:
-    """Return a sentence on the parts where the other run is significantly better or worse; "" without parts."""
+    """Return a sentence on the test sets and levels where the other run is significantly better or worse; "" without
+    any."""
     if not found.parts:
         return ""
     kinds = list(dict.fromkeys(part.kind for part in found.parts))
@@ -70,7 +73,8 @@ def by_part(found: PairedRuns) -> str:
 
 
 def _before_adjusting(found: PairedRuns) -> str:
-    """Return a clause with the number of intervals that exclude 0, although no adjusted p-value is below 0.05."""
+    """Return a clause on how many intervals exclude 0 before p-values are adjusted, if no adjusted p-value is below
+    0.05."""
     alone = sum(part.change.excludes_zero for part in found.parts)
     if not alone:
         return ""
@@ -88,7 +92,8 @@ def _at(what: str) -> str:
 
 
 def _counts(found: PairedRuns) -> str:
-    """Return sentences on the numbers of problems that were won, lost, tied, individually significant, and unpaired."""
+    """Return sentences on how many problems were won, lost and tied, how many differ significantly, and how many are
+    unpaired."""
     decision = found.decision
     known = decision.won + decision.lost + decision.tied
     if not known:

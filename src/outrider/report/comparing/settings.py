@@ -21,7 +21,8 @@ _LABELS = ("paper", "summary", "from_setting", "from_profile")
 
 
 def section(compared: Sequence[ComparedRun], budget: float) -> Section:
-    """Return a section on how the runs are compared, with runs that could not be cut, and settings that differ."""
+    """Return a section that states how the runs are compared, which runs could not be cut, and which settings
+    differ."""
     sentences = [_UNTRAINED if math.isnan(budget) else _TEXT.format(budget=budget)]
     sentences += [sentence for one in compared if (sentence := _unequal(one, budget))]
     table = _settings(compared)
@@ -29,7 +30,7 @@ def section(compared: Sequence[ComparedRun], budget: float) -> Section:
 
 
 def facts(compared: Sequence[ComparedRun]) -> dict[str, CellValue]:
-    """Return the table of runs as facts named "run: thing"."""
+    """Return the table of runs as facts whose names have the form "run: thing"."""
     return {f"{one.name}: {name}": value for one in compared for name, value in _facts(one).items()}
 
 
@@ -52,7 +53,7 @@ def _facts(one: ComparedRun) -> dict[str, CellValue]:
 
 
 def _unequal(one: ComparedRun, budget: float) -> str:
-    """Return a sentence if a run was not cut at the common number of tokens; otherwise ""."""
+    """Return a sentence that a run was not cut at the common number of tokens; "" if the run was cut there."""
     if math.isnan(budget):
         return ""
     if not len(one.tokens_S):
@@ -89,7 +90,7 @@ def differing_settings(configs: Mapping[str, Mapping[str, Any]]) -> TableBlock |
 
 
 def _differing(path: str, values: Sequence[Any]) -> list[list[CellValue]]:
-    """Return a row for each key under ``path`` whose values differ; nested keys get separate rows.
+    """Return a row for each key under ``path`` whose values differ between runs. Nested keys get separate rows.
 
     >>> _differing("learn", [{"lr": 1, "clip": {"low": 2}}, {"lr": 1, "clip": {"low": 3}}])
     [['learn.clip.low', '2', '3']]

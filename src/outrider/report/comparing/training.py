@@ -1,4 +1,4 @@
-"""Training curves of all runs: tokens and successes, kinds of groups, entropy."""
+"""The sections with training curves of all runs: tokens and successes, kinds of groups, and entropy."""
 
 from __future__ import annotations
 

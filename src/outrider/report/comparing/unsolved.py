@@ -1,4 +1,5 @@
-"""Problems that k samples do not solve: the number per run, the overlap between runs, and the effect of chance."""
+"""The section on problems that k samples do not solve: the number per run, the overlap of runs, and the effect of
+chance."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ _COUNTS = (
 class Sets:
     """The unsolved problems of one run.
 
-    ``luck`` is the probability that k more samples solve an unsolved problem. ``levels`` has every problem's level by
-    problem id.
+    ``luck`` is the mean probability that k more samples solve an unsolved problem. ``levels`` has every problem's level
+    by problem id.
     """
 
     parts: Unsolved

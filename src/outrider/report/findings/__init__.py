@@ -1,4 +1,5 @@
-"""Findings: problems in a run, such as entropy collapse, with numbers, threshold and advice. Each has its own file."""
+"""Checks for problems in a run, such as entropy collapse. A problem is reported as a finding. Each check has its own
+file."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from outrider.report.findings.base import Lacking
 
 
 class Check(Protocol):
-    """Interface of a check's module: ``NEEDS`` names the required data; ``find`` raises :class:`Lacking` without it."""
+    """Interface of a check's module. ``NEEDS`` names the required data, without which ``find`` raises
+    :class:`Lacking`."""
 
     NEEDS: str
 
@@ -48,8 +50,8 @@ CHECKS: dict[str, Check] = {
 
 
 class Examined(NamedTuple):
-    """Result of all checks: findings (severity ``act`` first), names of the completed checks, and the missing data of
-    each skipped check."""
+    """Result of all checks: findings (severity ``act`` first), names of the completed checks, and the data that each
+    skipped check lacks."""
 
     findings: list[Finding]
     checked: list[str]

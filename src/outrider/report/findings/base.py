@@ -1,7 +1,7 @@
-"""Common parts of the findings (checks for problems in a run): missing data, changes over a run, and proportions.
+"""Common parts of the checks for problems in a run: missing data, changes over a run, and proportions.
 
-Every check has two conditions: the effect is significant, and the effect is large enough to act on. Intervals extend
-three standard errors to each side. With 95 % intervals, about ten checks would give every second healthy run a finding.
+A check reports a problem if the effect is significant and large enough to act on. Intervals extend three standard
+errors to each side. With 95 % intervals, about ten checks would report a problem in every second healthy run.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def change(values_S: ArrayLike, parts: int = 4) -> FirstAndLast:
     r"""Divide the steps into ``parts`` parts; return the means over the first and the last part, and the interval of
     their difference.
 
-    The noise of a step is estimated from differences of neighbouring steps,
-    :math:`\hat\sigma^2 = \frac{1}{2(S-1)} \sum_s (x_{s+1} - x_s)^2`. A trend hardly affects this estimate, because the
-    policies of neighbouring steps are similar. The noise of different steps is independent, because each step draws new
-    samples. The difference of two means over :math:`m` steps has the standard error :math:`\hat\sigma \sqrt{2/m}`.
+    The noise of a step is estimated from differences of neighbouring steps, :math:`\hat\sigma^2 = \frac{1}{2(S-1)}
+    \sum_s (x_{s+1} - x_s)^2`. A trend over the run hardly affects this estimate, because the policies of neighbouring
+    steps are similar. The noise of different steps is independent, because each step draws new samples. The difference
+    of two means over :math:`m` steps has the standard error :math:`\hat\sigma \sqrt{2/m}`.
 
     Degenerate cases: steps whose value is NaN are excluded. With fewer than two steps, all four numbers are NaN. If all
     values are equal, the interval has zero width.

@@ -28,9 +28,9 @@ def find(run: RunData) -> Finding | None:
 
     Both changes are paired by problem, and are computed from the first and the last evaluation. Without two
     evaluations, they are computed from the first and the last visit (step that samples the problem) of each training
-    problem with several visits, from first-stage rollouts only. Visits have two biases: success is higher on trained
-    problems, and a curriculum may choose problems by their outcomes. A run with the stage ``skip`` is therefore not
-    checked by visits.
+    problem with several visits, from first-stage rollouts only. Visits have two biases, since success is higher on
+    trained problems, and a curriculum may choose problems by their outcomes. A run with the stage ``skip`` is therefore
+    not checked by visits.
 
     Raises:
         Lacking: see ``NEEDS``.

@@ -25,9 +25,9 @@ HOPELESS = 0.3  # share of the tokens; below this share, refilling groups costs 
 def find(run: RunData) -> Finding | None:
     """Check the share of groups without a signal in the last quarter of the steps, and the cost of hopeless problems.
 
-    A group has no signal if all its rollouts with a verdict succeed, or if all fail. This includes branches and seeded
-    rollouts; shaped rewards are ignored. A problem is hopeless if it was sampled in at least three steps and never
-    solved. After :math:`n` failures, the 95 % upper bound of its pass rate is :math:`1 - 0.05^{1/n}`.
+    A group has no signal if all its rollouts with a verdict succeed, or if all fail. Branches and rollouts with hints
+    or examples count as well, and shaped rewards are ignored. A problem is hopeless if it was sampled in at least three
+    steps and never solved. After :math:`n` failures, the 95 % upper bound of its pass rate is :math:`1 - 0.05^{1/n}`.
 
     Raises:
         Lacking: see ``NEEDS``.

@@ -20,9 +20,9 @@ SOLVED = 0.9  # above this success rate there is little room for a rise
 def find(run: RunData) -> Finding | None:
     """Check that first-stage success rises from the first to the last quarter of the steps.
 
-    The finding fires if the rise is not significant, and if the interval of training success or of held-out pass@1
-    rules out a rise of 15 points. The finding does not fire if held-out pass@1 rises, since training problems may have
-    become harder. It also does not fire if the reward rises, since this is the finding *reward without success*.
+    The problem is reported if the rise is not significant, and the interval of training success or of held-out pass@1
+    also excludes a rise of 15 points. The problem is not reported if held-out pass@1 rises, since training problems may
+    have become harder. Nor is it reported if the reward rises, which is the finding *reward without success*.
 
     Raises:
         Lacking: see ``NEEDS``.
@@ -67,7 +67,7 @@ def find(run: RunData) -> Finding | None:
 
 
 def _held_out(run: RunData) -> Interval | None:
-    """Return pass@1 of the last evaluation minus pass@1 of the first, on their common problems."""
+    """Return pass@1 of the last evaluation minus pass@1 of the first evaluation, on their common problems."""
     if len(run.evaluations) < 2:
         return None
     pairs = paired(run.evaluations[min(run.evaluations)], run.evaluations[max(run.evaluations)])

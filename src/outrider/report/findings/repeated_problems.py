@@ -18,9 +18,9 @@ FEWEST = 3  # minimum number of repeated groups
 def find(run: RunData) -> Finding | None:
     """Check the share of groups whose problem already has a group in the same step.
 
-    Problems are the same if they have the same id or the same prompt. All steps are checked. An Outrider run has one
-    group per problem and step, and does not store prompts as text. So the check finds repetitions only in rollout files
-    of other frameworks.
+    Two problems count as the same if they have the same id or the same prompt. All steps are checked. An Outrider run
+    has one group per problem and step, and does not store prompts as text. So the check finds repetitions only in
+    rollout files of other frameworks.
 
     Raises:
         Lacking: see ``NEEDS``.

@@ -15,16 +15,18 @@ FAILURES = 0.5  # failures' share of the positive reward; above this share, fail
 
 
 def find(run: RunData) -> Finding | None:
-    r"""Check for a rise in reward that success does not explain, and for the share of the reward that failures receive.
+    r"""Check for a rise in reward that success does not explain, and for a large share of the reward that goes to
+    failures.
 
-    A step's mean reward is split into an explained part and a rest. The explained part follows from the step's success
-    rate :math:`s` and the run's mean rewards of failures and successes,
-    :math:`\bar r_- + s\,(\bar r_+ - \bar r_-)`. Success does not explain a rise of the rest. The rest is computed per
-    step, so that the noise of success cancels, and its last quarter is compared with its first quarter. Only
-    first-stage rollouts with a verdict count.
+    A step's mean reward is split into an explained part and a rest. With the step's success rate :math:`s` and the
+    run's mean rewards :math:`\bar r_-` of failures and :math:`\bar r_+` of successes, the explained part is :math:`\bar
+    r_- + s\,(\bar r_+ - \bar r_-)`. Success cannot explain a rise of the rest. The rest is computed per step, so that
+    the noise of success cancels. Its mean in the last quarter of the steps is compared with its mean in the first
+    quarter. Only first-stage rollouts with a verdict count.
 
-    If no response succeeds but rewards differ, the finding fires at once, also for an evaluation. Otherwise, a shaped
-    score that never reaches the threshold of success would look like a task that is too hard.
+    If no response succeeds but rewards differ, the problem is reported without further conditions, even for an
+    evaluation. Without this rule, a shaped score that never reaches the threshold of success would look like a task
+    that is too hard.
 
     Raises:
         Lacking: see ``NEEDS``.
@@ -118,7 +120,7 @@ def _sentence(
     paid: float | None,
     earned: tuple[float, float] | None,
 ) -> str:
-    """Return the sentence of the finding; a sign that is None is skipped."""
+    """Return the sentence of the finding. Evidence that is None is not mentioned."""
     text = (
         f"Reward went from {reward.before:.3g} to {reward.after:.3g}, and success from {percent(success.before)} to "
         f"{percent(success.after)}"

@@ -1,4 +1,4 @@
-"""Stale sampler: rollouts are sampled from another policy than the learner's policy."""
+"""Stale sampler: rollouts are sampled from a policy that differs from the learner's policy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def find(run: RunData) -> Finding | None:
     """Check the off-policy metrics of the last quarter of the steps, and the age of the weights that sampled rollouts.
 
     A rollout's lag is its step minus its weight version, minus the run's minimum of this difference, so that versions
-    may start at any number. The lag is not checked if there is more than one version per step. A constant lag cannot be
+    may start at any number. The lag is not checked if a step has more than one weight version. A constant lag cannot be
     detected.
 
     Raises:
@@ -86,7 +86,7 @@ def _level(run: RunData, name: str) -> Level:
 
 
 def _broken(run: RunData) -> Iterator[str]:
-    """Yield a clause for each metric that significantly violates its threshold."""
+    """Yield a clause for each metric that is significantly beyond its threshold."""
     for name, words, limit, lower in _GAUGES:
         if _known(run, name):
             seen = _level(run, name)

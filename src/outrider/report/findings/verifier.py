@@ -39,7 +39,7 @@ Sign = tuple[str, bool, dict[str, float]]  # clause for the sentence, whether to
 
 
 def find(run: RunData) -> Finding | None:
-    """Check six independent signs of a faulty verifier; a sign is skipped if its data are missing.
+    """Check for six independent signs of a faulty verifier. A sign is skipped if the data for it are missing.
 
     The signs are unverified responses, ended responses that cannot be parsed, equal answers with different verdicts,
     equal texts with different verdicts, successes without an answer, and a sudden jump of the success rate.

@@ -1,4 +1,4 @@
-"""Data for the checks that find problems in a run: its splits, steps and groups, which are read once per run."""
+"""Data for the checks that find problems in a run: the run's splits, steps and groups, each read only once per run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Split(NamedTuple):
         helped: whether the first stage has groups without any rollout from the plain prompt, for example only with
             hints.
         steps: number of steps.
-        late: first step of the last quarter of the steps.
+        late: number of the first step in the last quarter of the steps.
         cut: SQL condition that a response was truncated at the length limit; None if unknown.
         inferred: whether ``cut`` is inferred from lengths, because stop reasons are missing.
         verified: number of rollouts with a verdict.
@@ -59,11 +59,12 @@ class Split(NamedTuple):
 
     @property
     def first_stage_rollouts(self) -> str:
-        """SQL condition: the rollout is from the plain prompt and the first stage.
+        """SQL condition for rollouts of the first stage that start at the plain prompt.
 
         Later stages (branches, second passes, examples) select problems by outcome, so their numbers can change because
         the selection changes. In other frameworks' rollouts, all stage names are empty, so no rollout is excluded. If
-        the first stage shows hints, no rollout qualifies, since the problems without a hint are also a selection.
+        the first stage samples some groups only with hints, no rollout qualifies, since the other problems are also a
+        selection.
         """
         if self.helped:
             return "false"
@@ -104,7 +105,7 @@ def splits(run: RunData) -> dict[str, Split]:
 
 
 def for_training(run: RunData, *advice: str) -> tuple[str, ...]:
-    """Return ``advice``, which applies only to training; return no advice for an evaluation without training."""
+    """Return ``advice``, which applies only to training; return nothing for an evaluation without training."""
     return () if is_evaluation(run) else advice
 
 

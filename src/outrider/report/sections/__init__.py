@@ -1,1 +1,1 @@
-"""The sections of a report, with one file per section: ``section(run)`` returns the section, or None without data."""
+"""The sections of a report, one per file. In each file, ``section(run)`` returns the section, or None without data."""

@@ -1,4 +1,4 @@
-"""The results of ``outrider analyse`` in a run's folder, read for the sections that show them."""
+"""Reads the results of ``outrider analyse`` in a run's folder, for the sections that show these results."""
 
 from __future__ import annotations
 
@@ -128,7 +128,8 @@ def read_analysis(
 
 
 def mean_series(name: str, x: Sequence[Label], means: Sequence[Mean], rows: str = "tokens") -> Series:
-    """Return means with intervals as a series; each tooltip has the number of rows from which a mean was computed."""
+    """Return means with intervals as a series. The tooltip of a mean has the number of rows from which it was
+    computed."""
     low, high = [m.low for m in means], [m.high for m in means]
     return Series(name, list(x), [m.value for m in means], low, high, [f"{m.n:,} {rows}" for m in means])
 
@@ -143,7 +144,8 @@ def interval(mean: Mean) -> str | None:
 
 
 def _about(folder: Path, broken: list[str]) -> dict[str, Any]:
-    """Read the settings of an analysis; if they cannot be read, add a sentence to ``broken`` and return no parts."""
+    """Read the settings of an analysis. If this fails, add a sentence to ``broken`` and return settings without any
+    parts."""
     file = folder / "about.json"
     if not file.exists():  # the command has only just started
         return {"parts": []}

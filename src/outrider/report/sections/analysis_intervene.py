@@ -1,4 +1,5 @@
-"""The effect of single tokens: success with a token minus success with the most likely alternative."""
+"""The section on the effect of single tokens, which is success with a token minus success with the likeliest
+alternative."""
 
 from __future__ import annotations
 
@@ -74,7 +75,7 @@ def _profiles(analysis: Analysed, values_N: Floats) -> dict[str, Profile]:
 
 
 def _size(square: float) -> float | None:
-    """Return the square root of a noise-corrected mean square; a negative mean square counts as 0."""
+    """Return the square root of a noise-corrected mean square, where a negative mean square counts as 0."""
     return None if np.isnan(square) else float(np.sqrt(max(square, 0.0)))
 
 

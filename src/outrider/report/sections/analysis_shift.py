@@ -1,4 +1,4 @@
-"""The section on changes by training: the probability of the same tokens before and after training."""
+"""The section on changes by training, which compares the probability of the same tokens before and after training."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def _along(analysis: Analysed) -> list[Figure]:
 
 
 def _largest(analysis: Analysed, lengths_R: Ints, ppl_R: Floats) -> Figure:
-    """Plot, for each group of tokens, the share with the largest changes; uniform changes give ``_SHARE``."""
+    """Plot which share of each group of tokens is among the largest changes. If changes are uniform, this is
+    ``_SHARE``."""
     quantiles = quantile_labels(_EDGES)
     kinds_T, names = analysis.categories()
     groups: dict[str, tuple[Ints, list[Label]]] = {
@@ -114,7 +115,7 @@ _NAMES = {"correct": "correct", "incorrect": "not correct", "all": "all"}
 
 
 def _words(analysis: Analysed) -> list[TableBlock]:
-    """Return a table of the tokens with the largest total change."""
+    """Return a table of the tokens with the largest total change of probability."""
     if not analysis.words:
         return []
     ids_T, shift_T = analysis.rows["token_id"], analysis.rows["shift"].astype(np.float64)

@@ -1,4 +1,4 @@
-"""Entropy, branching factor and gradient norm of every token under the policy."""
+"""The section on entropy, branching factor and gradient norm of every token under the policy."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _show(analysis: Analysed) -> tuple[list[Figure], list[TableBlock]]:
 
 
 def _gradient(analysis: Analysed) -> tuple[Floats, str]:
-    """Return the gradient norm times the absolute advantage, and a note; only the norm if there are no advantages."""
+    """Return the gradient norm times the absolute advantage, or only the norm if advantages are unknown, and a note."""
     norm_T = analysis.rows["gradient_norm"].astype(np.float64)
     advantage_T = analysis.rows["advantage"].astype(np.float64)
     if np.isnan(advantage_T).all():
@@ -64,8 +64,8 @@ def _branching(analysis: Analysed) -> dict[str, str]:
 
 
 def _along(analysis: Analysed, gradient_T: Floats, note: str) -> list[Figure]:
-    """Plot entropy, branching factor and gradient by relative position. If the first and the last step differ, plot
-    entropy separately for both steps."""
+    """Plot entropy, branching factor and gradient by relative position in the response. If the analysis has several
+    steps, plot entropy separately for the first and the last step."""
     outcome_T, x = analysis.outcome_T, "share of the response"
     steps_T = analysis.rows["step"]
     first, last = int(steps_T.min()), int(steps_T.max())

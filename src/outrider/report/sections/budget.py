@@ -15,7 +15,8 @@ _NO_TOKENS = " Token counts are missing, so rollouts are counted instead."
 
 
 def section(run: RunData) -> Section | None:
-    """Return tokens by stage, stream and context, by step and kind of group, and why rollouts were not trained on.
+    """Return tokens by stage, stream and context, tokens by step and kind of group, and why rollouts were not trained
+    on.
 
     A group's first success is the successful rollout with the lowest index in the group, since stages request rollouts
     in the order of this index. Without token counts, the unit of cost is a rollout. The result is None without
@@ -48,7 +49,8 @@ def cost_of(unit: str, which: str = "TRUE") -> str:
 
 
 def by_stage(run: RunData, unit: str) -> TableBlock:
-    """Return a table with a row per stage, stream and context: cost, success, and successes per 1000 tokens."""
+    """Return a table of cost, success, and successes per 1000 tokens (or rollouts), with a row per stage, stream and
+    context."""
     data = query(
         run,
         f"""
@@ -112,7 +114,7 @@ def _splits(run: RunData, unit: str) -> TableBlock:
 
 
 def _over_time(run: RunData, unit: str) -> list[Figure]:
-    """Plot the shares of cost over steps, by stage (if there are several) and by kind of group."""
+    """Plot shares of the cost over steps, by stage (if there are several stages) and by kind of group."""
     stages = query(run, f"SELECT upto, stage, {cost_of(unit)} AS cost FROM spent GROUP BY upto, stage ORDER BY upto")
     names = sorted(set(stages["stage"].tolist()))
     figures = []
@@ -136,7 +138,7 @@ def _stack(id: str, title: str, unit: str, stack: list[Series], note: str = "") 
 
 
 def returns(run: RunData, unit: str) -> list[Figure]:
-    """Plot successes and first successes per 1000 tokens (or rollouts) along training."""
+    """Plot successes and first successes per 1000 tokens (without token counts, per 1000 rollouts) along training."""
     columns = query(
         run,
         f"""

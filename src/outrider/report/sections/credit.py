@@ -1,4 +1,4 @@
-"""The section on credit: the learning signal by a group's success rate."""
+"""The section on credit, which shows the learning signal (advantages) by a group's success rate."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def _weights(run: RunData, which: str) -> Weights | None:
 
 
 def _bins(size: int) -> int:
-    """Return the number of bins, which is even so that 1/2 is an edge; small groups have a bin per success count."""
+    """Return the number of bins, which is even so that 1/2 is an edge. Small groups have one bin per number of
+    successes."""
     if size > 16:
         return 8
     return size if size % 2 == 0 else 2 * size

@@ -1,4 +1,4 @@
-"""The section on diversity: how much the rollouts of a group differ."""
+"""The section on diversity, which shows how much the rollouts of a group differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section on entropy: along training, by outcome, by position in a response, and against success."""
+"""The section on entropy along training, by outcome, by position in a response, and against success."""
 
 from __future__ import annotations
 
@@ -98,7 +98,8 @@ def _name(value: str) -> str:
 
 
 def _positions(run: RunData, value: str) -> list[Figure]:
-    """Plot entropy by position, from tokens of a few steps at each end of training; no figure without token data."""
+    """Plot entropy by position in the response, from tokens of a few steps early and late in training. Return no figure
+    without token data."""
     if not run.has("traces"):
         return []
     lines = []
@@ -118,7 +119,8 @@ def _positions(run: RunData, value: str) -> list[Figure]:
 
 
 def _sample(run: RunData, steps: list[int], exact: bool) -> tuple[Floats, Ints, Ints, Ints] | None:
-    """Return token entropies of some responses, and each response's length, branch offset and problem."""
+    """Return the token entropies of some responses, with each response's length, branch offset and problem; None
+    without token data."""
     column = "entropies" if exact else "logprobs"
     columns = run.db.execute(
         f"SELECT {column}, branch_at, problem_id FROM traces "

@@ -1,4 +1,4 @@
-"""An evaluation without training: a policy's scores on a set of problems."""
+"""The section on an evaluation without training, with a policy's scores on a set of problems."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def section(run: RunData) -> Section | None:
     """Return a section with scores and unverified responses by test set, level and model, a pass@k curve, G-Pass@k, and
     problems without a success.
 
-    If there are several evaluations, the last evaluation is shown. The result is None for a training run, or without an
+    If there are several evaluations, only the last is shown. The result is None for a training run, or without an
     evaluation.
     """
     if not run.evaluations or not is_evaluation(run):

@@ -1,4 +1,4 @@
-"""A few groups shown in full: the prompt and the tree of rollouts."""
+"""The section with a few groups shown in full, each with its prompt and its tree of rollouts."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ WINDOW before AS (PARTITION BY problem_id ORDER BY step RANGE BETWEEN UNBOUNDED 
 
 
 def section(run: RunData) -> Section | None:
-    """Return one group of each kind that occurs, without duplicates; None without rollouts."""
+    """Return one group of each kind that occurs, and no group twice; None without rollouts."""
     if not one(query(run, "SELECT count(*) AS n FROM groups"))["n"]:
         return None
     run.db.execute(_MEMBERS)
@@ -118,7 +118,8 @@ def _example(
 
 
 def _chosen(members: list[Member], by_id: Mapping[str, Member]) -> list[Member]:
-    """Return at most ``_NODES`` rollouts with their ancestors, alternating between outcomes; parents come first."""
+    """Return at most ``_NODES`` rollouts, chosen alternately by outcome, with their ancestors. Parents come before
+    branches."""
     seen: dict[str | None, int] = {}
     turns = []
     for member in members:
@@ -148,7 +149,7 @@ def _by_id(members: list[Member]) -> dict[str, Member]:
 def _place(member: Member, by_id: Mapping[str, Member]) -> Place | None:
     """Return the place at which a rollout branches from its parent; None for a rollout that starts at the prompt.
 
-    If the branch point is before the parent's own tokens, the position is 0.
+    If the branch point is before the parent's own tokens, the number of own tokens in this place is 0.
     """
     parent = by_id.get(member["parent"] or "")
     if parent is None:

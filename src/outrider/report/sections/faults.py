@@ -1,4 +1,5 @@
-"""The section on faulty responses early and late in training: format, repetition, garbled text, mixed languages."""
+"""The section on faulty responses early and late in training. Faults are format, repetition, garbled text and mixed
+languages."""
 
 from __future__ import annotations
 

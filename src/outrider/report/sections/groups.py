@@ -1,4 +1,4 @@
-"""The section on solved, mixed and unsolved groups: over time, by level, and for problems sampled in several steps."""
+"""The section on solved, mixed and unsolved groups over time, by level, and for problems sampled in several steps."""
 
 from __future__ import annotations
 

@@ -62,14 +62,14 @@ def _gauge(run: RunData, title: str) -> Figure | None:
 
 
 def _thinned(name: str, steps: np.ndarray, values: np.ndarray) -> Series:
-    """Return a series of at most 200 points; each point is the mean of neighbouring steps, without NaN."""
+    """Return a series of at most 200 points. Each point is the mean over neighbouring steps, where NaN is excluded."""
     parts = np.array_split(np.arange(len(steps)), min(len(steps), 200))
     means = [values[p][~np.isnan(values[p])].mean() if (~np.isnan(values[p])).any() else np.nan for p in parts]
     return series(name, np.array([steps[p[-1]] for p in parts]), np.array(means))
 
 
 def _age(run: RunData) -> list[Figure]:
-    """Plot the age of the sampling weights in steps; no figure unless weight versions count steps."""
+    """Plot the age of the sampling weights in steps. Return no figure if weight versions do not count steps."""
     columns = query(
         run,
         "SELECT upto, avg(step - 1 - policy_version) AS mean, max(step - 1 - policy_version) AS most, "

@@ -1,4 +1,5 @@
-"""Data for all sections: training rollouts (or else evaluation rollouts) in bins of steps, and the rollouts' groups."""
+"""Data for all sections: training rollouts (evaluation rollouts if there is no training) in bins of steps, and
+groups."""
 
 from __future__ import annotations
 
@@ -70,11 +71,11 @@ def query(run: RunData, sql: str, values: Sequence[Any] = ()) -> Columns:
       prefix), ``upto`` (last step of the bin; at most ``BINS`` bins) and ``phase`` (early: first fifth of the steps,
       late: last fifth; otherwise null).
     - ``seen``: ``with_text`` without ``text`` and ``prompt``; queries on ``seen`` are much faster.
-    - ``spent``: ``seen`` with the greedy rollouts of a baseline, which cost tokens but are not samples.
+    - ``spent``: ``seen`` plus the greedy rollouts of a baseline, which cost tokens but are not samples.
     - ``groups``: one row per step and group: ``n``, ``verified``, ``scorable`` (no timeout or error), ``successes``,
       ``tokens`` (including greedy rollouts), ``kind`` (solved, mixed, unsolved; null if never verified), and stage,
       stream and context of the first success (null without a success).
-    - ``bins``: the steps with their bins.
+    - ``bins``: the steps, each with its bin.
     """
     try:
         return run.query(sql, values)
@@ -105,7 +106,7 @@ def split(run: RunData) -> str:
 
 
 def ends(run: RunData, most: int) -> dict[str, list[int]]:
-    """Return at most ``most`` first steps and ``most`` last steps, by display name.
+    """Return the first and the last steps, at most ``most`` of each, by display name.
 
     If there is only one step, its display name is "all responses".
     """
@@ -159,7 +160,8 @@ def by(columns: Columns, key: str) -> dict[str, Columns]:
 
 
 def shares(columns: Columns, name: str, count: str, kinds: Sequence[str]) -> list[Series]:
-    """Return series for a stacked plot over ``upto``: the share of each kind in a bin, 0 if the kind does not occur."""
+    """Return series for a stacked plot over ``upto``, with the share of each kind in a bin (0 if the kind does not
+    occur)."""
     at = np.unique(columns["upto"])
     place = {x: i for i, x in enumerate(at.tolist())}
     counts = {kind: np.zeros(len(at)) for kind in kinds}

@@ -27,7 +27,8 @@ FEATURES = sum({getattr(__future__, name).compiler_flag for name in __future__.a
 
 
 class ProgramEnded(BaseException):
-    """The tested program ended. This is a BaseException, so that ``except Exception`` in a test cannot hide it."""
+    """The tested program ended. The class is a BaseException, so that ``except Exception`` in a test cannot hide the
+    end."""
 
 
 class Unsendable(BaseException):

@@ -2,8 +2,8 @@
 
 Namespaces do not prevent the use of address families outside the network namespace (``AF_VSOCK`` reaches the host of a
 virtual machine), calls by which a process affects another process of the same user, and, in containers, new namespaces.
-The filter is a classic BPF program on the number and arguments of each call (seccomp(2)). It cannot be removed, and all
-descendants inherit it.
+The filter is a classic BPF program on the number and arguments of each call (seccomp(2)). The filter cannot be removed,
+and all descendants inherit the filter.
 """
 
 from __future__ import annotations
