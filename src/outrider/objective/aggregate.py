@@ -16,8 +16,8 @@ class Aggregate(Options):
     denominator: Literal["all", "with_signal"] = Field(
         "all",
         description=(
-            "sequences that count in the loss's denominator: all of them (all), or only those with a non-zero "
-            "advantage, which are then the only ones trained (with_signal)"
+            "sequences counted in the loss denominator: all sequences (all), or only those with a non-zero "
+            "advantage (with_signal); with_signal trains on no others"
         ),
     )
 

@@ -145,8 +145,8 @@ class UnitTests(CodeVerifier):
     entry_point: str | None = Field(
         None,
         description=(
-            "table field with the name of the function that is passed to the tests' function check(); null: the tests "
-            "call functions by name"
+            "dataset column that holds the name of the function to pass to the tests' check(); null: the tests call "
+            "functions by name"
         ),
     )
     setup: str | None = Field(
