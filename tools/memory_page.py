@@ -152,7 +152,13 @@ def _chosen(config: Mapping[str, Any], devices: Devices) -> str:
 
 def blocks() -> Mapping[str, str]:
     """The text between each pair of marks of the page."""
-    return {"auto": chosen(), "one": table(ONE), "eight": table(SHARES), "measured": measured(), "measured_auto": measured_auto()}
+    return {
+        "auto": chosen(),
+        "one": table(ONE),
+        "eight": table(SHARES),
+        "measured": measured(),
+        "measured_auto": measured_auto(),
+    }
 
 
 def page(old: str) -> str:
