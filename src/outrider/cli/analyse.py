@@ -14,10 +14,7 @@ from outrider.interrupts import interrupts_held
 if TYPE_CHECKING:
     from outrider.analyse.selection import AnalysisPlan
 
-_MODELS = (
-    "model to run: trained (the run's final model), start (its initial model), step-<n> (its checkpoint of step n), "
-    "base:<name>, a folder, or a Hugging Face Hub name"
-)
+_MODELS = "trained, start (the run's initial model), step-<n> (a checkpoint), base:<name>, a folder or a hub name"
 
 
 def add_to(commands: Commands) -> None:
@@ -26,61 +23,39 @@ def add_to(commands: Commands) -> None:
         "analyse", help="run a model over a run's rollouts", description=__doc__, allow_abbrev=False
     )
     kinds = parser.add_subparsers(title="analyses", metavar="tokens|shift|intervene", required=True)
-    tokens = _analysis(
-        kinds, "tokens", "compute entropy, gradient norm and branching factor of every token", run_tokens
-    )
-    tokens.add_argument("--model", metavar="MODEL", help=f"{_MODELS} (default: trained)")
-    tokens.add_argument(
-        "--temperature", type=float, metavar="T", help="softmax temperature of the token distributions (default: 1)"
-    )
+    tokens = _analysis(kinds, "tokens", "entropy, gradient norm and branching factor of every token", run_tokens)
+    tokens.add_argument("--model", metavar="MODEL", help=f"{_MODELS} (trained)")
+    tokens.add_argument("--temperature", type=float, metavar="T", help="softmax temperature (1)")
     tokens.add_argument(
         "--mass",
         type=float,
         action="append",
         metavar="P",
-        help=(
-            "top-p probability mass: count how many of the most probable tokens together reach it; repeatable "
-            "(default: 0.95)"
-        ),
+        help="probability mass (top-p) for which the tokens in the nucleus are counted; repeatable (0.95)",
     )
-    shift = _analysis(kinds, "shift", "compute how every token's probability differs between two models", run_shift)
-    shift.add_argument("--before", metavar="MODEL", help=f"first {_MODELS} (default: start)")
-    shift.add_argument("--after", metavar="MODEL", help=f"second {_MODELS} (default: trained)")
-    shift.add_argument(
-        "--temperature", type=float, metavar="T", help="softmax temperature of the token distributions (default: 1)"
-    )
-    intervene = _analysis(
-        kinds, "intervene", "replace single tokens and measure how the success rate changes", run_intervene
-    )
-    intervene.add_argument("--model", metavar="MODEL", help=f"{_MODELS} (default: trained)")
+    shift = _analysis(kinds, "shift", "difference in every token's probability between two models", run_shift)
+    shift.add_argument("--before", metavar="MODEL", help=f"{_MODELS} (start)")
+    shift.add_argument("--after", metavar="MODEL", help=f"{_MODELS} (trained)")
+    shift.add_argument("--temperature", type=float, metavar="T", help="softmax temperature (1)")
+    intervene = _analysis(kinds, "intervene", "replace tokens and measure the effect on success", run_intervene)
+    intervene.add_argument("--model", metavar="MODEL", help=f"{_MODELS} (trained)")
     intervene.add_argument(
-        "--positions",
-        type=int,
-        metavar="N",
-        help="number of positions to test per response, one in each of N equal sections of the response (default: 5)",
+        "--positions", type=int, metavar="N", help="positions per response, one in each of as many equal sections (5)"
     )
     intervene.add_argument(
         "--choose",
         metavar="HOW",
-        help=(
-            "token to replace in each section: the highest-entropy token (entropy) or a random token (random); "
-            "default: entropy"
-        ),
+        help="position in a section: its highest entropy (entropy), or random (default: entropy)",
     )
     intervene.add_argument(
-        "--k",
-        type=int,
-        metavar="K",
-        help="number of continuations to sample after the original token, and again after its replacement (default: 8)",
+        "--k", type=int, metavar="K", help="continuations with the original token, and as many with its replacement (8)"
     )
-    intervene.add_argument(
-        "--seed", type=int, metavar="N", help="random seed for continuations and for random positions (default: 0)"
-    )
+    intervene.add_argument("--seed", type=int, metavar="N", help="seed of continuations and random positions (0)")
     intervene.add_argument(
         "overrides",
         nargs="*",
         metavar="key=value",
-        help="settings of sampling and verification to change, e.g. sample.temperature=0.6",
+        help="overrides of sampling and verification, e.g. sample.temperature=0.6",
     )
 
 
@@ -151,35 +126,18 @@ def _analysis(kinds: Any, name: str, help: str, run: Callable[[argparse.Namespac
     """Add a parser with the arguments that all analyses share."""
     parser: argparse.ArgumentParser = kinds.add_parser(name, help=help, description=run.__doc__, allow_abbrev=False)
     parser.add_argument("run_folder", type=folder, metavar="RUN", help="run folder, or the folder of `evaluate --out`")
+    parser.add_argument("--split", metavar="NAME", help="split of the rollouts: train, evaluate or greedy (train)")
     parser.add_argument(
-        "--split",
-        metavar="NAME",
-        help=(
-            "rollouts to analyse: from training (train), sampled evaluation (evaluate) or greedy evaluation (greedy) "
-            "(default: train)"
-        ),
+        "--steps", metavar="WHICH", help="steps to analyse: last, all, or numbers and ranges such as 1,50,90-105 (last)"
     )
     parser.add_argument(
-        "--steps",
-        metavar="WHICH",
-        help="training steps to analyse: last, all, or numbers and ranges such as 1,50,90-105 (default: last)",
+        "--limit", type=int, metavar="N", help="maximum rollouts per step, evenly spaced within the step (all)"
     )
+    parser.add_argument("--micro-tokens", type=int, metavar="N", help="maximum tokens per forward pass (4096)")
     parser.add_argument(
-        "--limit",
-        type=int,
-        metavar="N",
-        help="maximum number of rollouts per training step, evenly spaced within the step (default: all)",
+        "--out", type=folder, metavar="DIR", help=f"output folder, resumed if it exists (default: RUN/analysis/{name})"
     )
-    parser.add_argument(
-        "--micro-tokens", type=int, metavar="N", help="maximum number of tokens per forward pass (default: 4096)"
-    )
-    parser.add_argument(
-        "--out",
-        type=folder,
-        metavar="DIR",
-        help=f"output folder; an analysis that it contains is resumed (default: RUN/analysis/{name})",
-    )
-    parser.add_argument("--dry-run", action="store_true", help="print the cost of the analysis and stop")
+    parser.add_argument("--dry-run", action="store_true", help="print the cost and stop")
     parser.set_defaults(run=run)
     return parser
 

@@ -17,103 +17,44 @@ def add_to(commands: Commands) -> None:
         "bench", help="compare recipes at equal budgets", description=__doc__, allow_abbrev=False
     )
     parser.add_argument(
-        "overrides",
-        nargs="+",
-        metavar="RECIPE|key=value",
-        help="recipes to compare, and options to change in all of them",
+        "overrides", nargs="+", metavar="RECIPE|key=value", help="recipes to compare, and overrides for all recipes"
     )
     add_setting(parser)
     parser.add_argument(
-        "--out",
-        type=folder,
-        metavar="DIR",
-        help="output folder; a comparison that it contains is resumed (default: runs/bench-<recipes>)",
+        "--out", type=folder, metavar="DIR", help="bench folder, resumed if it exists (default: runs/bench-<recipes>)"
     )
-    parser.add_argument(
-        "--seeds",
-        type=int,
-        metavar="N",
-        help="number of random seeds; each recipe is trained once with each seed (default: 5)",
-    )
+    parser.add_argument("--seeds", type=int, metavar="N", help="number of seeds; each recipe runs once per seed (5)")
     parser.add_argument(
         "--first-seed",
         type=int,
         metavar="N",
-        help=(
-            "first of the consecutive random seeds; choose another value to repeat a comparison with new seeds "
-            "(default: 0)"
-        ),
+        help="first seed; choose another value to repeat a bench with new seeds (0)",
     )
     budget = parser.add_mutually_exclusive_group()
-    budget.add_argument(
-        "--tokens", type=int, metavar="N", help="length of each run in generated tokens (default: 1_600_000)"
-    )
-    budget.add_argument(
-        "--steps", type=int, metavar="N", help="length of each run in training steps, instead of --tokens"
-    )
-    budget.add_argument(
-        "--seconds", type=float, metavar="S", help="length of each run in seconds of training, instead of --tokens"
-    )
-    parser.add_argument(
-        "--base",
-        metavar="RECIPE",
-        help="baseline recipe, with which the others are compared (default: the first RECIPE)",
-    )
-    parser.add_argument(
-        "--points", type=int, metavar="N", help="number of evaluations per run (default: 4, fewer for a small budget)"
-    )
-    parser.add_argument(
-        "--at-once", type=int, metavar="N", help="number of runs at the same time (default: one per CPU core)"
-    )
+    budget.add_argument("--tokens", type=int, metavar="N", help="generated tokens per run (1_600_000)")
+    budget.add_argument("--steps", type=int, metavar="N", help="training steps per run, instead of tokens")
+    budget.add_argument("--seconds", type=float, metavar="S", help="training seconds per run, instead of tokens")
+    parser.add_argument("--base", metavar="RECIPE", help="baseline recipe (the first)")
+    parser.add_argument("--points", type=int, metavar="N", help="evaluations per run (4, fewer for a small budget)")
+    parser.add_argument("--at-once", type=int, metavar="N", help="concurrent runs (one per core)")
     parser.add_argument(
         "--tune",
         action="append",
         metavar="KEY=V,V,…",
-        help=(
-            "option to tune for each recipe first, with its values, e.g. learn.lr=5e-5,1e-4,2e-4; if repeated, every "
-            "combination is tested"
-        ),
+        help="tune a key for each recipe first, e.g. learn.lr=5e-5,1e-4,2e-4; several keys: every combination",
     )
+    parser.add_argument("--tune-tokens", type=int, metavar="N", help="generated tokens per tuning run (--tokens)")
+    parser.add_argument("--tune-seeds", type=int, metavar="N", help="tuning runs per recipe and combination (1)")
+    parser.add_argument("--tune-problems", type=int, metavar="N", help="held-out problems reserved for tuning (200)")
+    parser.add_argument("--tune-by", metavar="WHAT", help="selection metric: pass@1, pass@n or their mean (pass@1)")
     parser.add_argument(
-        "--tune-tokens",
-        type=int,
-        metavar="N",
-        help="length of each tuning run in generated tokens (default: the value of --tokens)",
-    )
-    parser.add_argument(
-        "--tune-seeds",
-        type=int,
-        metavar="N",
-        help="number of tuning runs per recipe and combination of values, with one seed each (default: 1)",
-    )
-    parser.add_argument(
-        "--tune-problems",
-        type=int,
-        metavar="N",
-        help="number of held-out problems that are used only for tuning (default: 200)",
-    )
-    parser.add_argument(
-        "--tune-by",
-        metavar="WHAT",
-        help="metric by which tuned values are selected: pass@1, pass@n, or the mean of both (mean); default: pass@1",
-    )
-    parser.add_argument(
-        "--final-test",
-        type=int,
-        metavar="N",
-        help=(
-            "number of problems in a final test set, on which each final policy is evaluated once (default: no final "
-            "test)"
-        ),
+        "--final-test", type=int, metavar="N", help="size of the final test set, measured once with the final policies"
     )
     parser.add_argument(
         "--final-test-skip",
         type=int,
         metavar="N",
-        help=(
-            "number of held-out problems to skip before the final test set (default: all that this comparison "
-            "evaluates on)"
-        ),
+        help="held-out problems to skip before the final test set (those that this bench evaluates on)",
     )
     for old, now in (("--untouched", "final_test"), ("--untouched-skip", "final_test_skip")):
         parser.add_argument(old, action=OldOption, dest=now, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
