@@ -25,7 +25,8 @@ def of_pages(root: Path) -> Iterator[str]:
     for path in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
         if path.name == "log.md":
             continue
-        for block in re.split(r"\n\s*\n", path.read_text("utf-8")):
+        text = re.sub(r"(?s)```.*?```", "", path.read_text("utf-8"))
+        for block in re.split(r"\n\s*\n", text):
             for sentence in sentences(block):
                 if len(sentence.split()) >= SHORTEST:
                     paragraph = " ".join(block.split())
@@ -53,10 +54,15 @@ def of_docstrings(root: Path) -> Iterator[str]:
             ):
                 continue
             place = "module" if isinstance(node, ast.Module) else signature(node)
-            whole = " ".join(re.sub(r"(?m)^\s*(>>>|\.\. ).*", "", text).split())
+            whole = " ".join(re.sub(r"(?m)^\s*\.\. .*", "", without_doctests(text)).split())
             for sentence in re.split(r"(?<=[.!?])\s+", whole):
                 if len(sentence.split()) >= SHORTEST and ":math:" not in sentence:
                     yield f"{path}: {place}\n    docstring: {whole[:700]}\n    SENTENCE: {sentence}"
+
+
+def without_doctests(text: str) -> str:
+    """The text without examples and their output, which ends at an empty line."""
+    return re.sub(r"(?ms)^[ \t]*>>> .*?(?:\n[ \t]*\n|\Z)", "\n\n", text + "\n\n")
 
 
 def signature(node: ast.ClassDef | ast.FunctionDef) -> str:

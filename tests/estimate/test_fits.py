@@ -8,7 +8,7 @@ import pytest
 
 from outrider.config import load_recipe
 from outrider.estimate.decoder_shape import DecoderShape
-from outrider.estimate.fits import GAPS, GIB, Setup, needed, verdict
+from outrider.estimate.fits import GAPS, GIB, LIBRARIES, VLLM_BUFFERS, Setup, needed, verdict
 from outrider.estimate.memory import ALONE, Layout, memory
 from outrider.processes.devices import Devices
 
@@ -115,3 +115,14 @@ def test_vllm_beside_the_learner_takes_its_share() -> None:
         for options in ("servers: ['http://a:1']", "memory: 0.25")
     )
     assert beside - alone == 20 * GIB
+
+
+def test_sleeping_vllm_and_an_update_need_their_memory_in_turn() -> None:
+    def need(options: str) -> int:
+        return needed(setup_of(f"engine.sampler={{vllm: {{{options}}}}}"), HALF, "qwen2", gpu(80))
+
+    alone = need("servers: ['http://a:1']")
+    held = sum(memory(setup_of().recipe, HALF, "qwen2", ALONE).held[part] for part in ("weights", "gradients", "AdamW"))
+    small, large = need("memory: 0.1, sleep: true"), need("memory: 0.8, sleep: true")
+    assert small == alone + VLLM_BUFFERS < need("memory: 0.1")
+    assert large == held + 64 * GIB + LIBRARIES < need("memory: 0.8")

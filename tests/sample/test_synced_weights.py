@@ -18,7 +18,7 @@ from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
 from outrider.errors import UserError
 from outrider.model.load import load_policy
-from outrider.model.weights_file import write_weights
+from outrider.model.weights_file import named_weights, write_weights
 from outrider.sample.synced_weights import SyncedWeights
 
 
@@ -115,6 +115,9 @@ def test_a_head_goes_over_under_its_own_name_though_it_is_the_embedding(
     for name, tensor in model.state_dict().items():
         assert torch.equal(written[name], tensor.to(dtype or tensor.dtype)), name
     assert torch.equal(written["lm_head.weight"], written["model.embed_tokens.weight"]) == tied
+    in_memory = dict(named_weights(model, dtype))
+    assert in_memory.keys() == written.keys()
+    assert all(torch.equal(written[name], tensor) for name, tensor in in_memory.items())
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from outrider.cli import main
 from outrider.errors import EngineLostError, UserError
 from outrider.learn.local import LocalLearner
 from outrider.learn.options import LearnOptions
@@ -23,7 +25,7 @@ from outrider.record import Rollout, SampleRequest
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
 from outrider.sample.ready import ready
-from outrider.sample.sampler import Export
+from outrider.sample.sampler import Export, NamedWeights
 from outrider.train.weight_sync import WeightSync
 from sampler_cases import move, probe_prompts, weight_sync
 
@@ -186,3 +188,48 @@ def fails(version: int, export: Export) -> dict[str, int]:
 @pytest.mark.parametrize(("main", "status"), [(stale_on_rank_1, 0), (lost_on_rank_1, 7)])
 def test_what_one_rank_alone_meets_is_told_to_all(main: Callable[[Ranks], int], status: int) -> None:
     assert launch(2, main) == status
+
+
+class Copying(LocalSampler):
+    """A sampler with weights of its own, which it copies from the learner's memory."""
+
+    def __init__(self) -> None:
+        self.policy = policy()
+        super().__init__(self.policy, OPTIONS)
+
+    def copy_weights(self, version: int, weights: NamedWeights) -> dict[str, int]:
+        self.policy.model.load_state_dict(dict(weights))
+        return super().take(version, lambda folder: None)
+
+    def take(self, version: int, export: Export) -> dict[str, int]:
+        raise AssertionError("no folder is needed")
+
+
+def test_weights_are_copied_in_memory_if_both_sides_can() -> None:
+    learned = policy()
+    over = weight_sync(Copying(), learned)
+    for version in (1, 2):
+        move(learned)
+        assert over(version)["probe_max"] < 1e-4
+    over._learner.held.whole = False  # type: ignore[attr-defined]  # as of a sharded model
+    with pytest.raises(AssertionError, match="no folder is needed"):
+        over(3)
+
+
+def test_a_sampler_sleeps_from_each_update_to_the_next_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Samplers that cannot sleep are the rule; this one can, and refuses to sample while it sleeps."""
+    seen: list[str] = []
+
+    def noted(owner: type, name: str) -> None:
+        real = getattr(owner, name, lambda *_: None)
+        monkeypatch.setattr(owner, name, lambda *a, **k: (seen.append(name), real(*a, **k))[1], raising=False)
+
+    noted(LocalSampler, "sleep")
+    noted(LocalSampler, "take")
+    noted(LocalSampler, "sample")
+    noted(LocalLearner, "update")
+    words = ["train={problems: 2, steps: 2, tokens: null, ranks: 1, trackers: []}", "explore.0.n=4"]
+    words += ["evaluate={before: false, after: false}", "sample.max_tokens=24"]
+    assert main(["train", "grpo", *words, "--out", str(tmp_path / "run")]) == 0
+    in_turn = [name for name, before in zip(seen, ["", *seen], strict=False) if name != before]
+    assert in_turn == ["take", "sample"] + 2 * ["sleep", "update", "take", "sample"]

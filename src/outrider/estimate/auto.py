@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from outrider.config import Recipe
 from outrider.estimate.decoder_shape import DecoderShape, shape_of
 from outrider.estimate.estimate import layout_of
-from outrider.estimate.fits import GIB, Setup, needed
+from outrider.estimate.fits import GIB, VLLM_BUFFERS, Setup, needed
 from outrider.estimate.memory import kv_cache, most_rollouts, number_bytes, wave
 from outrider.learn.options import MICRO_TOKENS, Tinker
 from outrider.options import AUTO
@@ -34,8 +34,6 @@ _CPU_TOKENS = 4096
 _FEWEST_TOKENS = 2048
 """Minimum tokens of a micro-batch without recomputation: still smaller micro-batches are slower than recomputing."""
 _FREE = 0.1
-_VLLM_BUFFERS = 3 * GIB
-"""Assumed memory that vLLM needs besides weights and KV cache: for its profile run, CUDA graphs and libraries."""
 
 Dotted = dict[str, Any]
 """Type of a mapping from dotted option keys to values."""
@@ -221,6 +219,6 @@ def _vllm_share(room: _Room, part: float) -> Dotted:
     engines = layout_of(recipe, room.devices).processes
     rollouts = -(-most_rollouts(recipe.explore, recipe.train.problems)[0] // engines)
     stored = kv_cache(recipe, shape, rollouts * wave(recipe, shape)[1])
-    need = number_bytes(recipe) * shape.parameters + part * stored + _VLLM_BUFFERS
+    need = number_bytes(recipe) * shape.parameters + part * stored + VLLM_BUFFERS
     need *= engines if room.devices.host else 1
     return {"engine.sampler.memory": min(0.9, max(0.05, round(need / room.devices.size + 0.005, 2)))}

@@ -19,6 +19,10 @@ GIB = 2**30
 LIBRARIES = GIB // 2
 """Bytes that Python, PyTorch and its kernels need besides the counted parts, per process (on a GPU, with CUDA)."""
 
+VLLM_BUFFERS = 3 * GIB
+"""Assumed memory that vLLM needs besides weights and KV cache: for its profile run, CUDA graphs and libraries. vLLM is
+assumed to keep this memory during sleep. Neither was measured."""
+
 GAPS = 0.75
 """Share of a phase's memory that the C library keeps on a CPU after the memory is freed. Measured over five steps, the
 share was 0.66 to 0.78. The share that a GPU's allocator keeps is unknown."""
@@ -51,6 +55,8 @@ def needed(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices,
     taken = memory(setup.recipe, shape, model_type, setup.layout, evaluating)
     vllm = int(vllm_share(setup.recipe) * devices.size)
     if not devices.host:
+        if _sleeps(setup.recipe):  # vLLM's weights and KV cache are freed during updates
+            return LIBRARIES + max(taken.peak + min(VLLM_BUFFERS, vllm), sum(taken.held.values()) + vllm)
         return taken.peak + LIBRARIES + vllm
     gaps = int(GAPS * (taken.peak - sum(taken.held.values())))
     libraries = LIBRARIES * (2 if setup.recipe.samples_apart else 1)  # the sampling process loads libraries too
@@ -62,6 +68,10 @@ def vllm_share(recipe: Recipe) -> float:
     together."""
     sampler = recipe.engine.sampler
     return sampler.share if isinstance(sampler, Vllm) and not sampler.servers else 0.0
+
+
+def _sleeps(recipe: Recipe) -> bool:
+    return isinstance(recipe.engine.sampler, Vllm) and recipe.engine.sampler.sleep
 
 
 def verdict(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> str:

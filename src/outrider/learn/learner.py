@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -140,6 +140,18 @@ class EntropyLearner(Protocol):
     def entropies(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
         """Return, on every rank, the entropy in nats of the distribution at each own token (token after the
         context)."""
+        ...
+
+
+@runtime_checkable
+class WeightsInMemory(Protocol):
+    """A learner whose process holds the whole policy if ``whole`` is true."""
+
+    def weights(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield every weight by its Hugging Face name, in the dtype of matmuls; only if ``whole``.
+
+        A weight may share memory with the policy, so the receiver has to copy the weight.
+        """
         ...
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ from outrider.model.compute import PACKED, ComputePath
 from outrider.model.head import TokenStatistics
 from outrider.model.load import Policy, save_policy
 from outrider.model.lora import write_adapter
-from outrider.model.weights_file import write_weights
+from outrider.model.weights_file import named_weights, write_weights
 from outrider.objective.tokens import TokenBatch
 from outrider.record import Ids
 from outrider.record.row import WeightedRow
@@ -162,6 +162,10 @@ class LocalLearner:
             write_adapter(model, folder)
         else:
             write_weights(model, folder, self.dtype)
+
+    def weights(self) -> Iterator[tuple[str, Tensor]]:
+        """See :class:`outrider.learn.learner.WeightsInMemory`."""
+        return named_weights(self.model, self.dtype)
 
     def writer(self, policy: Policy) -> PolicyWriter | None:
         model = self.held.assembled()

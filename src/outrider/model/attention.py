@@ -16,8 +16,9 @@ from torch.nn import functional as F
 from transformers import AttentionInterface, PreTrainedModel
 
 from outrider.errors import UserError
-from outrider.model.device import attention_on
 from outrider.model.packing import Packing
+from outrider.model.unpadded import Unpadded, kernel_for
+from outrider.on_device import on_device
 
 NAME = "outrider"
 
@@ -108,23 +109,24 @@ class Packed:
         lengths = np.array(packing.lengths)
         self.rows, self.width = len(lengths), int(lengths.max())
         ends_B = lengths.cumsum()
-        self._ends_B = torch.from_numpy(ends_B).to(device)
+        # starts of sequences, and the end of the last one
+        self._bounds = on_device(np.append(0, ends_B).astype(np.int32), device)
         at_E = np.arange(ends_B[-1])
         cells_E = at_E + np.repeat(np.arange(self.rows) * self.width - (ends_B - lengths), lengths)
         # index of each token of each sequence in the padded ``[B * L]``
-        self._cells_E = self._cells_T = torch.from_numpy(cells_E).to(device)
+        self._cells_E = self._cells_T = on_device(cells_E, device)
         # None if no context is shared; every token is then in one sequence, and E = T
         self._places_E: Tensor | None = None
         self._firsts_T: Tensor | None = None
         if packing.shares:
-            self._places_E = torch.from_numpy(packing.places_E).to(device)
+            self._places_E = on_device(packing.places_E, device)
             # a shared token's output is taken from its first sequence; all sequences give the same result
-            self._firsts_T = torch.from_numpy(np.unique(packing.places_E, return_index=True)[1]).to(device)
+            self._firsts_T = on_device(np.unique(packing.places_E, return_index=True)[1], device)
             self._cells_T = self._cells_E[self._firsts_T]
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
-        if attention_on(q.device, q.dtype) == "flash_attention_2":
-            return self._attend_unpadded(q, k, v, scale, window)
+        if (kernel := kernel_for(q)) is not None:
+            return self._attend_unpadded(kernel, q, k, v, scale, window)
         gqa = k.shape[1] != q.shape[1]
         q, k, v = (self._pad(self._repeated(x)) for x in (q, k, v))
         # Padding is on the right, so a causal token never sees it, and no mask is needed: with is_causal alone PyTorch
@@ -140,20 +142,11 @@ class Packed:
         # drops padding, whose values are meaningless
         return out_BL.index_select(0, self._cells_T)[None]
 
-    def _attend_unpadded(self, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
-        from flash_attn import flash_attn_varlen_func  # type: ignore[import-not-found]  # only with a GPU
-
-        bounds = F.pad(self._ends_B, (1, 0)).int()  # starts of sequences, and the end of the last one
-        out_EHD: Tensor = flash_attn_varlen_func(
-            *(self._repeated(x).contiguous() for x in (q, k, v)),
-            cu_seqlens_q=bounds,
-            cu_seqlens_k=bounds,
-            max_seqlen_q=self.width,
-            max_seqlen_k=self.width,
-            softmax_scale=scale,
-            causal=True,
-            window_size=(-1, -1) if window is None else (window - 1, 0),  # tokens to the left, without the token itself
-        )
+    def _attend_unpadded(
+        self, kernel: Unpadded, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None
+    ) -> Tensor:
+        q, k, v = (self._repeated(x).contiguous() for x in (q, k, v))
+        out_EHD = kernel(q, k, v, self._bounds, self.width, scale, window)
         return (out_EHD if self._firsts_T is None else out_EHD.index_select(0, self._firsts_T))[None]
 
     def _repeated(self, x: Tensor) -> Tensor:

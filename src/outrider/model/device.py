@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from contextlib import AbstractContextManager
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
+
+from outrider.model.unpadded import Kernel, attention_on
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -18,14 +19,12 @@ class Placement(NamedTuple):
     Attributes:
         device: ``cuda:0``; ``cpu`` without CUDA; under torchrun, the GPU of the local rank.
         dtype: dtype of matmuls.
-        attention: the learner's attention kernel. ``flash_attention_2`` is used if the package flash-attn is installed
-            and matmuls are in bfloat16 on a GPU; it reads packed sequences directly. ``sdpa`` is part of every
-            supported PyTorch version and needs padding.
+        attention: the learner's attention kernel (:mod:`outrider.model.unpadded`).
     """
 
     device: torch.device
     dtype: torch.dtype
-    attention: Literal["flash_attention_2", "sdpa"]
+    attention: Kernel
 
     def __str__(self) -> str:
         name = f" ({torch.cuda.get_device_name(self.device)})" if self.device.type == "cuda" else ""
@@ -41,12 +40,6 @@ def placement(dtype: str = "float32") -> Placement:
     there = torch.cuda.is_available()
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if there else torch.device("cpu")
     return Placement(device, DTYPES[dtype], attention_on(device, DTYPES[dtype]))
-
-
-def attention_on(device: torch.device, dtype: torch.dtype) -> Literal["flash_attention_2", "sdpa"]:
-    """Return the attention kernel for packed sequences of a dtype on a device."""
-    fits = device.type == "cuda" and dtype in (torch.bfloat16, torch.float16)
-    return "flash_attention_2" if fits and importlib.util.find_spec("flash_attn") else "sdpa"
 
 
 def products_in(dtype: torch.dtype, device: torch.device) -> AbstractContextManager[None]:

@@ -18,6 +18,7 @@ from outrider.model.compute import ComputePath
 from outrider.model.device import products_in
 from outrider.model.head import TokenStatistics, logit_statistics, token_statistics
 from outrider.model.packing import Packable, pack
+from outrider.on_device import on_device
 from outrider.record import Ids
 
 MOST_LOGITS = 1 << 28
@@ -116,8 +117,7 @@ def own_hidden(model: PreTrainedModel, rows: Sequence[Packable]) -> tuple[Tensor
     device = next(model.parameters()).device
     packing = pack(rows)
     ids_T, positions_T, before_N, own_N = (
-        torch.from_numpy(each).to(device)
-        for each in (packing.ids_T, packing.positions_T, packing.before_N, packing.own_N)
+        on_device(each, device) for each in (packing.ids_T, packing.positions_T, packing.before_N, packing.own_N)
     )
     hidden_TH = model.get_decoder()(
         input_ids=ids_T[None], position_ids=positions_T[None], plan=Packed(packing, device), use_cache=False

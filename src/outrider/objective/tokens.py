@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from outrider.on_device import on_device
 from outrider.record.row import WeightedRow
 
 
@@ -62,4 +62,4 @@ def _optional(
 
 
 def _tensor(parts: Sequence[NDArray[Any]], like: Tensor) -> Tensor:
-    return torch.from_numpy(np.concatenate(parts)).to(device=like.device, dtype=like.dtype)
+    return on_device(np.concatenate(parts), like.device, like.dtype)

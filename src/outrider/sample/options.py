@@ -73,8 +73,9 @@ class LocalSampling(SamplerEngine):
 class Vllm(SamplerEngine):
     """Sampling by vLLM: one engine in each of the run's processes, or servers started by ``outrider serve``.
 
-    Several servers have the same weights and share the requests. Weights are synced in each step through a folder that
-    all servers and processes can read, on this machine or a shared file system.
+    Several servers have the same weights and share the requests. Weights are synced in each step. Servers read the
+    weights from a folder that all servers and processes can read, on this machine or a shared file system. vLLM inside
+    the run's processes copies the weights from memory, or reads the folder if the policy has an adapter or is sharded.
     """
 
     servers: list[Annotated[str, Field(pattern="^https?://[^/]+/?$")]] = Field(
@@ -90,6 +91,13 @@ class Vllm(SamplerEngine):
         description=(
             "fraction of GPU memory that vLLM may use inside the run's processes, including its weights; auto: what "
             "vLLM is estimated to need"
+        ),
+    )
+    sleep: bool = Field(
+        False,
+        description=(
+            "whether vLLM inside the run's processes frees its GPU memory during updates (vLLM's sleep mode); slower, "
+            "but updates can use this memory"
         ),
     )
     in_flight: int = Field(
@@ -109,7 +117,7 @@ class Vllm(SamplerEngine):
         places = [address.rstrip("/") for address in self.servers]
         if twice := next((place for place in places if places.count(place) > 1), ""):
             raise ValueError(f"servers has {twice} twice: remove the duplicate")
-        foreign = ("memory",) if self.servers else ("in_flight", "seconds")
+        foreign = ("memory", "sleep") if self.servers else ("in_flight", "seconds")
         # a run's config.yaml states all defaults, even those of older versions, so only other values were set by the
         # user
         older: dict[str, float] = {"memory": SHARE}

@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from torch import Tensor
+
 from outrider.record import Rollout, SampleRequest
 
 Export = Callable[[Path], None]
@@ -15,6 +17,10 @@ Export = Callable[[Path], None]
 The function writes all weights to ``model.safetensors``. For a sampler that needs only the adapter, the function writes
 only the adapter, in peft's format.
 """
+
+
+NamedWeights = Iterator[tuple[str, Tensor]]
+"""All weights of the policy, by Hugging Face name."""
 
 
 class Sampler(Protocol):
@@ -74,6 +80,25 @@ class AdapterSampler(Protocol):
 def takes_adapter(sampler: Sampler) -> bool:
     """Whether weight syncs send only the adapter to a sampler."""
     return isinstance(sampler, AdapterSampler) and sampler.takes_adapter
+
+
+@runtime_checkable
+class CopiesWeights(Protocol):
+    """A sampler in the learner's process, with its own copy of the weights, which no file has to pass to the
+    sampler."""
+
+    def copy_weights(self, version: int, weights: NamedWeights) -> dict[str, int]:
+        """Like :meth:`Sampler.take`, but copy the weights from memory."""
+        ...
+
+
+@runtime_checkable
+class Sleeps(Protocol):
+    """A sampler that may free its device memory while the policy is updated."""
+
+    def sleep(self) -> None:
+        """Free device memory until the next weight sync, before which nothing can be sampled."""
+        ...
 
 
 @runtime_checkable

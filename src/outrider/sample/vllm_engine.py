@@ -24,7 +24,7 @@ from outrider.model.lora import adapter_outputs, without_adapter, write_adapter
 from outrider.model.options import PolicyOptions, TrainedPolicyOptions
 from outrider.model.weights_file import write_weights
 from outrider.sample.options import EXACT, MOST_RANK, vllm_rank
-from outrider.sample.sampler import Export
+from outrider.sample.sampler import Export, NamedWeights
 from outrider.sample.synced_weights import MERGED, SyncedWeights
 from outrider.sample.vllm_requests import Job
 
@@ -46,6 +46,7 @@ class VllmEngine:
     Args:
         weights: folders for weight syncs.
         memory: share of a GPU's memory; on a CPU, share of the machine's memory, divided among the ranks.
+        sleeps: whether :meth:`sleep` frees the GPU memory.
         rank: rank of this process within the run.
         size: number of the run's processes; every process has its own engine.
 
@@ -58,9 +59,16 @@ class VllmEngine:
     """
 
     def __init__(
-        self, policy: Policy, weights: SyncedWeights, memory: float = 0.5, rank: int = 0, size: int = 1
+        self,
+        policy: Policy,
+        weights: SyncedWeights,
+        memory: float = 0.5,
+        rank: int = 0,
+        size: int = 1,
+        sleeps: bool = False,
     ) -> None:
         _refuse_absent()
+        self._sleeps, self._asleep = sleeps, False
         self._weights = weights
         self.notices = list(weights.notices)
         self._adapter: Any = None
@@ -81,6 +89,8 @@ class VllmEngine:
         options = _options(policy, memory, size, device)
         if held is not None:
             options |= {"enable_lora": True, "max_loras": 1, "max_lora_rank": held}
+        if self._sleeps and device.type == "cuda":  # vLLM refuses the argument on a CPU, where sleep() has no effect
+            options |= {"enable_sleep_mode": True}
         with _as_before(), _environment(rank, size, device):
             try:
                 from vllm import LLM
@@ -121,12 +131,23 @@ class VllmEngine:
             return list(self._llm.generate(prompts, asked, use_tqdm=False, lora_request=self._adapter))
 
     def reload(self, export: Export) -> None:
-        """Load the weights that ``export`` writes, and drop the old KV cache."""
+        """Load the weights that ``export`` writes to a folder, and drop the old KV cache."""
         folder = self._weights.write(export)
         with _lost_if_it_fails():  # above, all ranks act together; from here on, each rank acts alone
-            self._unload()
-            self._llm.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
-            self._forget()
+            self._replace({"weights_path": str(folder)})
+
+    def copy(self, weights: NamedWeights) -> None:
+        """Copy the weights from this process's memory, and drop the old KV cache."""
+        self._weights.remove()  # of the engine's start
+        with _lost_if_it_fails():
+            self._replace({"weights_iterator": weights})
+
+    def _replace(self, weights: dict[str, Any]) -> None:
+        self._unload()
+        self._wake("weights")
+        self._llm.collective_rpc("reload_weights", kwargs=weights)
+        self._wake("kv_cache")
+        self._forget()
 
     def load_adapter(self, export: Export) -> None:
         """Replace the current adapter by the adapter that ``export`` writes."""
@@ -136,10 +157,28 @@ class VllmEngine:
         self._adapters += 1
         adapter = LoRARequest(folder.name, self._adapters, str(folder))
         with _lost_if_it_fails():
+            self._wake("weights", "kv_cache")
             self._unload()
             self._llm.llm_engine.add_lora(adapter)
             self._forget()
         self._adapter = adapter
+
+    def sleep(self) -> None:
+        """Free weights and KV cache until the next sync, which sends all weights; base weights of an adapter, which no
+        sync sends, move to host memory. The method does nothing without ``sleeps``."""
+        if self._sleeps:
+            with _lost_if_it_fails():
+                self._llm.sleep(level=1 if self.takes_adapter else 2)
+            self._asleep = True
+
+    def _wake(self, *parts: str) -> None:
+        """Allocate memory again. The KV cache is allocated last, since loading weights needs memory too."""
+        if not self._asleep:
+            return
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()  # else vLLM could not use the memory that the update has freed
+        self._llm.wake_up(tags=list(parts))
+        self._asleep = "kv_cache" not in parts
 
     def _unload(self) -> None:
         if self._adapter is not None:

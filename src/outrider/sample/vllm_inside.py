@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from outrider.model.load import Policy
 from outrider.record import Rollout, SampleRequest
 from outrider.sample.options import SampleOptions
-from outrider.sample.sampler import Export
+from outrider.sample.sampler import Export, NamedWeights
 from outrider.sample.vllm_engine import VllmEngine
 from outrider.sample.vllm_requests import VllmRequests, sampled_tokens
 
@@ -26,12 +26,24 @@ class VllmInside:
         self.version = 0
 
     def take(self, version: int, export: Export) -> dict[str, int]:
-        """Make the engine load the weights or the adapter, and drop the KV cache of the old weights.
+        """Make the engine load the weights or the adapter from a folder, and drop the KV cache of the old weights.
 
         Returns counts since the last call: ``prompt_tokens``, and ``cached_tokens`` (prompt tokens found in the prefix
         cache).
         """
         (self._engine.load_adapter if self.takes_adapter else self._engine.reload)(export)
+        return self._taken(version)
+
+    def copy_weights(self, version: int, weights: NamedWeights) -> dict[str, int]:
+        """Like :meth:`take`, but copy the weights from memory."""
+        self._engine.copy(weights)
+        return self._taken(version)
+
+    def sleep(self) -> None:
+        """Free the engine's GPU memory until the next weight sync, with ``engine.sampler.vllm.sleep``."""
+        self._engine.sleep()
+
+    def _taken(self, version: int) -> dict[str, int]:
         self.version = version
         counts, self._counts = self._counts, Counter()
         return {name: counts[name] for name in ("prompt_tokens", "cached_tokens")}

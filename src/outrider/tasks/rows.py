@@ -16,7 +16,7 @@ from outrider.tasks.fields import Fields
 from outrider.tasks.saved import saved_rows
 
 _LFS = b"version https://git-lfs.github.com/spec/"
-_HUB = re.compile(r"hf:(?P<name>[^@:]+)(?:@(?P<config>[^:]+))?(?::(?P<split>.+))?")
+_HUB = r"hf:(?P<name>[^@:]+)(?:@(?P<config>[^:]+))?(?::(?P<split>.+))?"  # compiled when it is first used
 
 
 class TableRow(NamedTuple):
@@ -129,7 +129,7 @@ SUFFIXES = (*(suffix + packed for suffix in _READERS for packed in ("", ".gz")),
 
 
 def _hub_rows(source: str, split: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    match = _HUB.fullmatch(source)
+    match = re.fullmatch(_HUB, source)
     if match is None:
         raise UserError(f"{source}: a Hugging Face dataset is written hf:name, hf:name@config or hf:name@config:split")
     try:

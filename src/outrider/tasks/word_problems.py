@@ -32,7 +32,8 @@ from outrider.verify.thinking import UNCLOSED, answer_of
 _HELDOUT_SHARE = 16  # one story in sixteen is held out
 _DRAWS = 16_384  # number of drawn stories, of which the held-out stories are kept
 # a number with thousands separators, decimals, a fraction's denominator, and a sign if no word or bracket precedes it
-_NUMBER = re.compile(r"(?<![\w)])-?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:/\d+)?|\d+(?:\.\d+)?")
+# a text, which re compiles when it is first used: every command imports this module
+_NUMBER = r"(?<![\w)])-?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:/\d+)?|\d+(?:\.\d+)?"
 
 
 class WordProblems(Task):
@@ -137,7 +138,7 @@ class WordProblems(Task):
         said = answer_of(text, problem)
         if said is None:
             return unparseable(UNCLOSED)
-        numbers = _NUMBER.findall(said)
+        numbers = re.findall(_NUMBER, said)
         if not numbers:
             return unparseable("no number")
         if not finished:

@@ -135,7 +135,7 @@ def _vllm(engine: Vllm, recipe: Recipe, policy: Policy, ranks: Ranks) -> Sampler
     from outrider.sample.vllm_inside import VllmInside
 
     weights = SyncedWeights(engine.folder, ranks.from_main)
-    return VllmInside(policy, options, VllmEngine(policy, weights, engine.share, ranks.rank, ranks.size))
+    return VllmInside(policy, options, VllmEngine(policy, weights, engine.share, ranks.rank, ranks.size, engine.sleep))
 
 
 def open_learner(recipe: Recipe, policy: Policy, ranks: Ranks) -> Learner:

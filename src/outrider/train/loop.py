@@ -152,6 +152,7 @@ class Trainer:
         self.snapshot = b""  # during an update there is no consistent state to save
         tokens = self.counters.tokens + sum(group.generated_tokens for group in groups)
         with self.ahead.exploring(step + 1, self._spent(step, tokens)), self.clock.phase("learn"):
+            self.sync_weights.sleep()
             # before the counters advance: the learning rate depends on the budget spent before this step
             learned, lost_groups, self.notices, logprobs = self.learner.update(rows, self.progress)
         self._lost = self.ahead.error

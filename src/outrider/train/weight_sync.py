@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrider.errors import UserError
-from outrider.learn.learner import Learner
+from outrider.learn.learner import Learner, WeightsInMemory
 from outrider.processes.ranks import Ranks
 from outrider.record import Ids, Problem, Rollout, SampleRequest, SamplingParams
 from outrider.record.row import WeightedRow, row_of
-from outrider.sample.sampler import Sampler, takes_adapter
+from outrider.sample.sampler import CopiesWeights, Sampler, Sleeps, takes_adapter
 
 _PARAMS = SamplingParams(max_tokens=8)  # each token after the first is sampled with the KV cache
 
@@ -99,9 +99,8 @@ class WeightSync:
                 take the weights.
         """
         self._refuse_diverged(version)
-        export = partial(self._learner.export, adapter=takes_adapter(self._sampler))
         # gathered, so that a failure on one rank ends all ranks
-        of_ranks = self._ranks.gather(lambda: [self._sampler.take(version, export)])
+        of_ranks = self._ranks.gather(lambda: [self._give(version)])
         probes = self._probe()
         gaps = np.concatenate([probe.gaps for probe in probes.values()])
         if self._refuse:
@@ -115,6 +114,19 @@ class WeightSync:
         engines = min(Counter(copy.rank for copy in probes).values())
         gauges = {"probe_max": float(gaps.max()), "probe_mean": float(gaps.mean()), "engines": float(engines)}
         return gauges | {name: float(count) for name, count in counts.items()}
+
+    def sleep(self) -> None:
+        """Let the sampler free its device memory until the next sync, if the sampler can do this."""
+        if isinstance(self._sampler, Sleeps):
+            self._sampler.sleep()
+
+    def _give(self, version: int) -> dict[str, int]:
+        """Pass the weights to this rank's sampler, in memory if both sides can do this."""
+        sampler, learner, adapter = self._sampler, self._learner, takes_adapter(self._sampler)
+        whole = learner.whole and not adapter
+        if whole and isinstance(sampler, CopiesWeights) and isinstance(learner, WeightsInMemory):
+            return sampler.copy_weights(version, learner.weights())
+        return sampler.take(version, partial(learner.export, adapter=adapter))
 
     def _refuse_diverged(self, version: int) -> None:
         """Check for divergence before the sampler takes the weights, since a sampler cannot sample from non-finite
