@@ -15,7 +15,7 @@ import torch
 from _gpu_head import head
 from _gpu_measure import versions
 from _gpu_model import SIZES, Size, new_model, write_model
-from _gpu_parts import learning, plain_learning, plain_sampling, sampling
+from _gpu_parts import learning, operations, plain_learning, plain_sampling, sampling
 from _gpu_step import one_step
 
 from outrider.model.device import placement
@@ -32,6 +32,7 @@ KINDS: dict[str, Callable[..., dict[str, Any]]] = {
     "sampling": sampling,
     "plain_sampling": plain_sampling,
     "learning": learning,
+    "operations": operations,
     "plain_learning": plain_learning,
     "head": head,
     "step": one_step,

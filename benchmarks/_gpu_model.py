@@ -103,7 +103,8 @@ def recipe_of(name: str, size: Size, folder: Path, engine: str) -> Recipe:
         "prompt": "{problem}",
         "verifier": {"function": {"function": f"{REWARD}:half", "style": "trl"}},
     }
-    sampler = {"vllm": {"memory": VLLM_MEMORY}} if engine == "vllm" else engine
+    vllm = {"vllm": {"memory": VLLM_MEMORY}, "vllm asleep": {"memory": VLLM_MEMORY, "sleep": True}}
+    sampler = {"vllm": vllm[engine]} if engine in vllm else engine
     dtype = "bfloat16" if torch.cuda.is_available() else "float32"
     words = {
         "model": str(folder),

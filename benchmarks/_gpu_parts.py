@@ -19,9 +19,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from _gpu_measure import device_peak, timed
+from _gpu_measure import begin, device_peak, rate, timed
 from _gpu_model import Size, new_model, recipe_of
 from torch.nn import functional as F
+from torch.profiler import profile, supported_activities
 
 from outrider.estimate.decoder_shape import shape_of
 from outrider.learn.local import LocalLearner
@@ -37,6 +38,8 @@ from outrider.record import SampleRequest
 from outrider.record.row import WeightedRow
 from outrider.sample.ready import ready
 from outrider.train.engines import open_sampler
+
+MOST_OPERATIONS = 15
 
 
 def sampling(size: Size, folder: Path, engine: str, path: str = "auto") -> dict[str, Any]:
@@ -74,6 +77,11 @@ def learning(
     size: Size, folder: Path, recompute: bool, deterministic: bool = False, compiled: bool = False
 ) -> dict[str, Any]:
     """One optimizer step of our learner."""
+    learner = learner_of(size, recompute, deterministic, compiled)
+    return with_share(size, learner.model, partial(learned, learner, size))
+
+
+def learner_of(size: Size, recompute: bool, deterministic: bool, compiled: bool) -> LocalLearner:
     model = new_model(size)
     use_plans(model)
     loss = PolicyLoss(ObjectiveOptions(aggregate="token_mean", kl=0.0), size.response)
@@ -81,7 +89,11 @@ def learning(
         micro_tokens=size.micro_tokens, gradient_checkpointing=recompute, deterministic=deterministic
     )
     path = PACKED._replace(compiled=compiled and torch.cuda.is_available())  # on a CPU compiling takes half a minute
-    learner = LocalLearner(model, options, loss, dtype=torch.bfloat16, path=path)
+    return LocalLearner(model, options, loss, dtype=torch.bfloat16, path=path)
+
+
+def learned(learner: LocalLearner, size: Size) -> int:
+    """Train on all rows in one step, and return the number of response tokens."""
     old = np.full(size.response, -np.log(size.vocabulary), np.float32)
     rows = [
         WeightedRow(
@@ -95,14 +107,26 @@ def learning(
         )
         for i, (context, ids) in enumerate(zip(contexts(size), responses(size), strict=True))
     ]
+    updated = learner.update(rows).metrics
+    if updated.get("updates") != 1.0:
+        raise RuntimeError(f"nothing was learned: {updated}")
+    return size.rows * size.response
 
-    def work() -> int:
-        updated = learner.update(rows).metrics
-        if updated.get("updates") != 1.0:
-            raise RuntimeError(f"nothing was learned: {updated}")
-        return size.rows * size.response
 
-    return with_share(size, model, work)
+def operations(size: Size, folder: Path, deterministic: bool) -> dict[str, Any]:
+    """Seconds of the operations that take most of the device's time in one optimizer step, largest first."""
+    learner = learner_of(size, recompute=False, deterministic=deterministic, compiled=False)
+    learned(learner, size)  # warms up
+    with profile(activities=list(supported_activities())) as profiled:
+        start = begin()
+        result = rate(learned(learner, size), start)
+    there = torch.cuda.is_available()
+    seconds = {
+        event.key: (event.self_device_time_total if there else event.self_cpu_time_total) / 1e6
+        for event in profiled.key_averages()
+    }
+    largest = sorted(seconds, key=seconds.__getitem__, reverse=True)[:MOST_OPERATIONS]
+    return {**result, "operations": {name: round(seconds[name], 4) for name in largest}}
 
 
 def plain_learning(size: Size, folder: Path, recompute: bool) -> dict[str, Any]:

@@ -10,8 +10,11 @@ tokens (random weights hardly ever end one), bfloat16 products over float32 weig
   whole logits of transformers; tokens are those of responses, and ``share_of_peak`` counts what ``_gpu_parts.py`` says;
   ours also with gradients that are the same to the last bit each time (``learn.deterministic``), and with the head
   compiled (``learn.compile``; on a GPU only);
+- the operations of the optimizer step that take most of the GPU's time, also with ``learn.deterministic``, whose cost
+  they explain;
 - the head of one micro-batch of it: as it is, with its passes over logits compiled, and its products alone;
-- a whole step of grpo and of dars-hw as ``outrider train`` runs it, sampled locally and by vLLM in the same process;
+- a whole step of grpo and of dars-hw as ``outrider train`` runs it, sampled locally and by vLLM in the same process
+  (grpo also with vLLM's sleep mode), with the seconds of each phase, the weight sync among them;
   grpo also by TRL's GRPOTrainer with vLLM in its process, on the same model, prompts, lengths, group size and reward.
 
 Each is a process of its own: the second of two rounds counts, and what fails is recorded with the reason while the
@@ -80,11 +83,14 @@ def cases(size: str, folder: Path, trl: str | None, gpu: bool) -> Iterator[Case]
             yield Case(f"{size}/learning/{who}{how}", ours(kind, recompute=recompute))
     yield Case(f"{size}/learning/local, deterministic", ours("learning", recompute=False, deterministic=True))
     yield Case(f"{size}/learning/local, compiled head", ours("learning", recompute=False, compiled=True))
+    for deterministic, how in ((False, ""), (True, ", deterministic")):
+        yield Case(f"{size}/operations/local{how}", ours("operations", deterministic=deterministic))
     for how in ("ours", "compiled", "products"):
         yield Case(f"{size}/head/{how}", ours("head", how=how))
     for recipe in RECIPES:
         yield Case(f"{size}/step/{recipe}, local", ours("step", name=recipe, engine="local"))
         yield Case(f"{size}/step/{recipe}, vllm", ours("step", VLLM, name=recipe, engine="vllm"), no_vllm)
+    yield Case(f"{size}/step/grpo, vllm asleep", ours("step", VLLM, name="grpo", engine="vllm asleep"), no_vllm)
     yield Case(f"{size}/step/grpo, trl", trl and trl_command(size, folder, trl, gpu), "--trl names no interpreter")  # type: ignore[arg-type]
 
 

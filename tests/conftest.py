@@ -37,6 +37,7 @@ LONG = [
 ]
 
 
+@pytest.hookimpl(optionalhook=True)  # environments of other engines have no xdist
 def pytest_xdist_auto_num_workers() -> int:
     """One process more than cores, at most four: a fifth of the time is spent waiting for servers and for other
     processes."""

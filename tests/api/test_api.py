@@ -25,6 +25,7 @@ from outrider.cli import main
 from outrider.errors import UserError
 from outrider.importing import load_object
 from outrider.record import Outcome, Problem
+from outrider.tasks.heldout import heldout_problems
 from outrider.testing import check_stage
 
 SMALL = {
@@ -235,6 +236,29 @@ def test_a_session_trains_as_the_function_does_step_by_step() -> None:
     assert seen == [(row.step, 4, row.tokens) for row in whole.metrics.itertuples()]
     for file in ("config.yaml", "metrics.jsonl", "model/model.safetensors", "evaluations/step-00000001.json"):
         assert (session.path / file).read_bytes() == (whole.path / file).read_bytes(), file
+
+
+def test_a_run_that_schedules_no_evaluation_generates_held_out_problems_only_if_it_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    never = SMALL | {"evaluate.before": False, "evaluate.after": False}
+    assert not recipe_of("grpo", config=never).evaluates
+    for scheduled in ({"evaluate.before": True}, {"train.evaluate_at": [0.5]}, {"train.evaluate_every": 1}):
+        assert recipe_of("grpo", config=never | scheduled).evaluates
+    made: list[int] = []
+
+    def counted(*arguments: Any) -> list[Problem]:
+        made.append(1)
+        return heldout_problems(*arguments)
+
+    monkeypatch.setattr("outrider.train.run.heldout_problems", counted)
+    outrider.train(config=never, out="never")
+    assert not made
+    with outrider.Session(config=never, out="asked") as session:
+        for _ in session:
+            assert session.evaluate().overall.pass_at[1].problems == 4
+    assert len(made) == 1
+    assert len(list(Path("asked/evaluations").glob("*.json"))) == 2
 
 
 def test_a_session_that_is_left_goes_on_to_the_same_end() -> None:

@@ -49,6 +49,11 @@ def test_every_measurement_of_ours_runs(
         assert result["versions"]["torch"] == importlib.metadata.version("torch")
     assert sum("/learning/" in name and result["share_of_peak"] > 0 for name, result in found.items()) == 6
     assert max(found["tiny/head/compiled"]["difference"]) < (1e-2 if torch.cuda.is_available() else 1e-6)
+    for name in ("tiny/operations/local", "tiny/operations/local, deterministic"):
+        shares = found[name]["operations"].values()
+        assert len(shares) == 15
+        assert sorted(shares, reverse=True) == [*shares]
+        assert 0.3 < sum(shares) / found[name]["seconds"] < 1.05
     grpo, dars = found["tiny/step/grpo, local"], found["tiny/step/dars-hw, local"]
     assert (grpo["updates"], grpo["rollouts"]) == (1, {"0-uniform": size.rows})
     assert dars["rollouts"]["1-rebalance"] > 0

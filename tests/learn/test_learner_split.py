@@ -8,16 +8,20 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+from outrider import objective as objective_components
+from outrider.arrays import Flags, Floats
 from outrider.learn.batching import micro_batches
 from outrider.learn.learner import Updated
 from outrider.learn.local import LocalLearner
 from outrider.learn.options import LearnOptions
 from outrider.learn.processes import OneProcess
 from outrider.model.attention import use_plans
+from outrider.objective.correction import Correction
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
 from policy_rows import STREAMS, learner, ragged_rows
@@ -167,12 +171,15 @@ class Threads(OneProcess):
         return tensor.copy_(total)
 
 
+@pytest.mark.parametrize("minibatches", [1, 2], ids="{} updates".format)
 @pytest.mark.parametrize("objective", [OBJECTIVES[0], *OBJECTIVES[5:]])
-def test_two_ranks_update_as_one(objective: dict[str, Any]) -> None:
+def test_two_ranks_update_as_one(objective: dict[str, Any], minibatches: int) -> None:
     """Three steps, so that old log-probabilities, selections and coefficients are not those of the first."""
     model = random_model("qwen2").double()
     meeting = Meeting(2)
-    ranks = [learner(copy.deepcopy(model), objective, Threads(rank, meeting), minibatches=2) for rank in range(2)]
+    ranks = [
+        learner(copy.deepcopy(model), objective, Threads(rank, meeting), minibatches=minibatches) for rank in range(2)
+    ]
     seen: list[list[Updated]] = [[], []]
 
     def work(rank: int) -> None:
@@ -183,7 +190,7 @@ def test_two_ranks_update_as_one(objective: dict[str, Any]) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    alone = learner(copy.deepcopy(model), objective, minibatches=2)
+    alone = learner(copy.deepcopy(model), objective, minibatches=minibatches)
     for seed in range(3):
         expected = alone.update(ragged_rows(16, seed))
         for rank in range(2):
@@ -194,3 +201,33 @@ def test_two_ranks_update_as_one(objective: dict[str, Any]) -> None:
     for made in ranks:
         for mine, other in zip(made.parameters, alone.parameters, strict=True):
             assert torch.allclose(mine, other, rtol=1e-6, atol=1e-9)
+
+
+class Normalized(Correction):
+    """Divides weights by their mean, so that each depends on all of a step."""
+
+    def importance(self, weights: Floats) -> tuple[Floats, Flags]:
+        return weights / weights.mean(), np.zeros(len(weights), np.bool_)
+
+
+@pytest.mark.parametrize("correction", [*[*CORRECTIONS.values()][1:], Normalized()], ids=str)
+def test_a_correction_has_one_gradient_however_a_step_with_one_update_is_split(correction: object) -> None:
+    """Also in float32, in which models are trained."""
+    model, found = random_model("qwen2"), []
+    for tokens in (10_000, 60, 20):
+        made = learner(copy.deepcopy(model), {"correction": correction}, micro_tokens=tokens)
+        made.update(ragged_rows(16))
+        found.append(torch.cat([p.grad.reshape(-1) for p in made.parameters]))
+    for gradient in found[1:]:
+        torch.testing.assert_close(gradient, found[0], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", objective_components.CORRECTIONS)
+def test_a_correction_that_is_made_in_the_pass_reads_each_weight_alone(name: str) -> None:
+    correction = objective_components.CORRECTIONS[name]()
+    weights = np.exp(np.random.default_rng(0).normal(0, 2, 50))
+    whole = correction.importance(weights)
+    alone = [correction.importance(weights[i : i + 1]) for i in range(len(weights))]
+    assert correction.per_weight
+    for part, single in zip(whole, zip(*alone, strict=True), strict=True):
+        assert part.tolist() == np.concatenate(single).tolist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,14 @@ import pytest
 import torch
 
 from outrider.errors import UserError
+from outrider.learn.learner import Loss
 from outrider.learn.local import LocalLearner
 from outrider.learn.memory_guard import Passes, available, memory_limit, ran_out
 from outrider.learn.options import LearnOptions
 from outrider.learn.processes import OneProcess
 from outrider.model.attention import use_plans
-from outrider.objective.policy_loss import ImitationLoss
+from outrider.objective.options import ObjectiveOptions
+from outrider.objective.policy_loss import ImitationLoss, PolicyLoss
 from outrider.record.row import WeightedRow, imitation_row
 from small import random_model
 
@@ -25,11 +28,11 @@ WIDE = {"hidden_size": 64, "intermediate_size": 16_384, "num_hidden_layers": 1, 
 LENGTH = 200
 
 
-def wide_learner(micro_tokens: int = 32_768, **options: object) -> LocalLearner:
+def wide_learner(micro_tokens: int = 32_768, loss: Loss | None = None, **options: object) -> LocalLearner:
     """Its activations take about 260 kB for a token, in blocks too large for what earlier tests have left."""
     model = random_model("llama", **WIDE)
     use_plans(model)
-    return LocalLearner(model, LearnOptions(micro_tokens=micro_tokens, lr=1e-5, **options), ImitationLoss())
+    return LocalLearner(model, LearnOptions(micro_tokens=micro_tokens, lr=1e-5, **options), loss or ImitationLoss())
 
 
 def long_rows(n: int = 24) -> list[WeightedRow]:
@@ -65,6 +68,27 @@ def test_a_pass_that_memory_does_not_hold_is_halved_and_the_gradient_is_the_same
     assert updated.notices == [f"out of memory in the backward pass: continuing with {ours.passes}"]
     torch.testing.assert_close(gradient(ours), gradient(want), rtol=1e-4, atol=1e-7)
     assert ours.update(long_rows()).notices == ()  # said once
+
+
+def test_a_correction_in_a_pass_that_is_repeated_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step with one update corrects importance weights in the pass that runs out of memory."""
+    rng, loss = np.random.default_rng(1), PolicyLoss(ObjectiveOptions(correction="truncate"), LENGTH)
+    rows = [
+        replace(
+            row,
+            advantages_N=np.full(len(row.token_ids), 1.0 if i % 2 else -1.0),
+            old_logprobs_N=rng.normal(-3.5, 0.3, len(row.token_ids)).astype(np.float32),
+        )
+        for i, row in enumerate(long_rows())
+    ]
+    want, ours = wide_learner(1000, loss), wide_learner(loss=loss)
+    expected = want.update(rows)
+    leave(400 * MIB, monkeypatch)
+    updated = ours.update(rows)
+    assert updated.notices
+    assert updated.metrics["weight_p99"] > 1.1
+    assert updated.metrics == pytest.approx(expected.metrics, rel=1e-3, abs=1e-6)
+    torch.testing.assert_close(gradient(ours), gradient(want), rtol=1e-4, atol=1e-7)
 
 
 def test_what_no_pass_can_hold_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import copy
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
 
 from outrider.config import load_recipe
+from outrider.config.sft import load_sft
 from outrider.errors import UserError
+from outrider.learn.local import LocalLearner
+from outrider.learn.sft import imitating
 from outrider.model import compiled_head, head
 from outrider.model.compiled_head import check_compiled, compiled_statistics
-from outrider.model.compute import PACKED
+from outrider.model.compute import PACKED, ComputePath
+from outrider.model.device import Placement
 from outrider.model.head import token_statistics
+from outrider.model.tiny import tiny_policy
+from outrider.processes.ranks import Ranks
+from outrider.record import Mode
+from outrider.sample.ready import ready
+from outrider.train.engines import open_learner
 from policy_rows import learner, ragged_rows
 from small import random_model
 
@@ -85,7 +95,7 @@ def test_an_update_has_the_gradient_of_the_plain_head() -> None:
     for path in (PACKED, PACKED._replace(compiled=True)):
         made = learner(copy.deepcopy(model), {"entropy": {"bonus": 0.01}})
         made.held.path = path
-        made.update(ragged_rows())
+        made.update([replace(row, mode=Mode(0.7)) for row in ragged_rows()])
         grads.append(torch.cat([p.grad.reshape(-1) for p in made.parameters]))
     assert torch.allclose(*grads, rtol=1e-9, atol=1e-12)
     assert float(grads[0].abs().max()) > 0
@@ -116,3 +126,23 @@ def test_a_machine_that_cannot_compile_is_told_what_to_set(monkeypatch: pytest.M
 def test_a_policy_loss_that_reads_the_likeliest_tokens_is_refused() -> None:
     with pytest.raises(UserError, match=r"learn.compile: the compiled head has no likeliest tokens"):
         load_recipe("grpo", ["learn.compile=true", "objective.surrogate=simko"])
+
+
+def test_learn_compile_compiles_the_head_of_the_learner_that_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checked where the learner trains: a sharded policy is loaded into host memory first."""
+    checked: list[tuple[str, torch.dtype]] = []
+    monkeypatch.setattr(compiled_head, "check_compiled", lambda device, dtype: checked.append((str(device), dtype)))
+    here = Placement(torch.device("meta"), torch.bfloat16, "sdpa")
+    monkeypatch.setattr("outrider.train.engines.placement", lambda dtype="float32": here)
+    policy = ready(tiny_policy(seed=0))[0]
+    for compiled in (False, True):
+        recipe = load_recipe("grpo", [f"learn.compile={str(compiled).lower()}"])
+        made = open_learner(recipe, policy, Ranks())
+        assert isinstance(made, LocalLearner)
+        assert (made.path.compiled, made.held.path.compiled) == (compiled, compiled)  # type: ignore[attr-defined]
+    assert checked == [("meta", torch.bfloat16)]
+    with pytest.raises(UserError, match="the model computes on the plain path; set it to false"):
+        open_learner(recipe, policy._replace(path=ComputePath("plain")), Ranks())
+    options = load_sft("countdown", {"base": "base:countdown", "learn.lr": 1e-3, "learn.compile": True})
+    assert imitating(policy, options).path.compiled
+    assert len(checked) == 2

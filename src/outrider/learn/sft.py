@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import torch
 
 from outrider.errors import UserError
 from outrider.learn.local import LocalLearner
 from outrider.learn.options import SftOptions
 from outrider.model.attention import use_plans
+from outrider.model.compiled_head import with_compiled_head
 from outrider.model.load import Policy, context_length
 from outrider.objective.policy_loss import ImitationLoss
 from outrider.record import Problem
@@ -55,7 +57,10 @@ def imitating(policy: Policy, options: SftOptions) -> LocalLearner:
     """Return a learner that trains ``policy`` in place, with its compute path, on the target tokens' likelihood."""
     if policy.path.name != "plain":
         use_plans(policy.model)
-    return LocalLearner(policy.model, options.learn, ImitationLoss(), path=policy.path)
+    path = policy.path
+    if options.learn.compile:
+        path = with_compiled_head(path, policy.model.device, torch.float32)
+    return LocalLearner(policy.model, options.learn, ImitationLoss(), path=path)
 
 
 def fine_tune(

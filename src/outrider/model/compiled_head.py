@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from outrider.errors import UserError
+from outrider.model.compute import ComputePath
 from outrider.model.head import TokenStatistics, add_product, chunks, token_statistics
 
 _ROWS, _WIDTH, _VOCABULARY = 5, 8, 33
@@ -38,6 +39,18 @@ def compiled_statistics(
     args = (hidden_TH, weight_VH, bias_V, targets_T, temperature)
     logprobs_T, entropies_T = _CompiledHead.apply(*args)  # type: ignore[no-untyped-call]
     return TokenStatistics(logprobs_T, entropies_T, logprobs_T.new_empty(len(targets_T), 0))
+
+
+def with_compiled_head(path: ComputePath, device: torch.device, dtype: torch.dtype) -> ComputePath:
+    """Return ``path`` with the compiled head, after :func:`check_compiled` on the device that trains.
+
+    Raises:
+        UserError: the path uses the model's own head, or the check fails.
+    """
+    if path.name == "plain":
+        raise UserError(f"learn.compile compiles our head, but the model computes on {path}; set it to false")
+    check_compiled(device, dtype)
+    return path._replace(compiled=True)
 
 
 def check_compiled(device: torch.device, dtype: torch.dtype) -> None:

@@ -7,10 +7,13 @@ these settings. Imports no torch.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
+
+import yaml
 
 from outrider.model.cache import cache_folder
 
@@ -49,6 +52,7 @@ def made_base(model: str) -> MadeBase | None:
     if not file.is_file():
         return None
     settings = file.read_text("utf-8")
-    values = re.sub(r"[ \t]*#.*", "", settings).strip()  # a comment changes no model, and training takes half an hour
+    # of the values alone: a comment changes no model, and training takes half an hour
+    values = json.dumps(yaml.safe_load(settings), sort_keys=True)
     key = hashlib.blake2b(values.encode(), digest_size=6).hexdigest()
     return MadeBase(cache_folder() / f"base-{name}-{key}", settings)

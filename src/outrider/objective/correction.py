@@ -11,8 +11,8 @@ The product over a response is unbiased, but vanishes or explodes with length; t
 corrects little. Denominators, KL term and entropy term are not weighted, so a masked row still counts in all three.
 
 A step with one update needs no extra forward pass for these log-probabilities: during the update's own pass the weights
-have not changed yet. The learner makes an extra pass over all rows if a step has several updates, or if a token
-selection reads the old log-probabilities before the update.
+have not changed yet. The learner makes an extra pass over all rows if a step has several updates, if a token selection
+reads the old log-probabilities before the update, or if the correction reads all weights of a step together.
 
 Metrics cover the trainable tokens before truncation or masking: with one update, the tokens of the rows that are
 trained; with an extra pass, the tokens of all rows. ``sampler_kl_k1`` and ``sampler_kl_k3`` estimate
@@ -60,11 +60,17 @@ class Correction(Options):
         """Whether the correction removes the policy gradient of individual tokens."""
         return False
 
-    def importance(self, weights: Floats) -> tuple[Floats, Flags]:
-        """Return the corrected weights, and whether each was truncated or masked, from weights ``[tokens or rows]``.
+    @property
+    def per_weight(self) -> bool:
+        """Whether each result of :meth:`importance` depends only on its own weight.
 
-        Each result may depend on its own weight only, since a call may get the weights of a step or of a micro-batch.
+        If so, a step with one update corrects the weights of each micro-batch in the update's own forward pass.
+        Otherwise an extra pass comes first, and one call gets the weights of all rows of the step.
         """
+        return False
+
+    def importance(self, weights: Floats) -> tuple[Floats, Flags]:
+        """Return the corrected weights, and whether each was truncated or masked, from weights ``[tokens or rows]``."""
         raise NotImplementedError
 
 

@@ -49,6 +49,10 @@ class Mask(Correction):
     def leaves_out(self) -> bool:
         return self.level == "token"
 
+    @property
+    def per_weight(self) -> bool:
+        return True
+
     def importance(self, weights: Floats) -> tuple[Floats, Flags]:
         masked = np.where((self.low <= weights) & (weights <= self.high), weights, 0.0)
         return masked, masked != weights

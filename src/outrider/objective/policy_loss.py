@@ -91,21 +91,24 @@ class PolicyLoss:
         """Return the rows of a step for training, and metrics; ``logprobs`` computes the learner's log-probabilities
         on demand."""
         gauges: dict[str, float] = {}
-        if self.options.correction is not None and not self._corrects_in_pass(one_update):
-            rows, gauges = correct(self.options.correction, rows, logprobs(rows))
+        correction = self.options.correction
+        if correction is not None and not (one_update and self._corrects_in_pass(correction)):
+            rows, gauges = correct(correction, rows, logprobs(rows))
         if self.options.entropy.target is not None:
             self.bonus.observe(mean_entropy(rows))
         return rows, gauges | ({"entropy_coefficient": self.bonus.coefficient} if self.bonus.active else {})
 
     def end(self, rows: Sequence[WeightedRow], logprobs: Sequence[NDArray[np.floating] | None]) -> dict[str, float]:
-        if self.options.correction is None or not self._corrects_in_pass(True):
+        correction = self.options.correction
+        if correction is None or not self._corrects_in_pass(correction):
             return {}
         passed = [(row, new_N) for row, new_N in zip(rows, logprobs, strict=True) if new_N is not None]
-        return correct(self.options.correction, [row for row, _ in passed], [new_N for _, new_N in passed])[1]
+        return correct(correction, [row for row, _ in passed], [new_N for _, new_N in passed])[1]
 
-    def _corrects_in_pass(self, one_update: bool) -> bool:
+    def _corrects_in_pass(self, correction: Correction) -> bool:
+        """Whether a step with one update corrects in the update's own pass."""
         # a selection reads the learner's old log-probabilities before the pass
-        return one_update and self.options.select is None
+        return correction.per_weight and self.options.select is None
 
     def prepare(self, rows: Sequence[WeightedRow]) -> list[WeightedRow]:
         """Set the row weights and flags that depend on the whole optimizer batch, before the batch is split."""

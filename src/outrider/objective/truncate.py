@@ -29,6 +29,10 @@ class Truncate(Correction):
     def weight_level(self) -> WeightLevel:
         return self.level
 
+    @property
+    def per_weight(self) -> bool:
+        return True
+
     def importance(self, weights: Floats) -> tuple[Floats, Flags]:
         cut = np.minimum(weights, self.cap)
         return cut, cut != weights

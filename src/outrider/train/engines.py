@@ -12,7 +12,7 @@ from outrider.learn.held import WholeModel
 from outrider.learn.learner import Learner
 from outrider.learn.local import Hold, LocalLearner
 from outrider.learn.options import Fsdp2, Tinker
-from outrider.model.compiled_head import check_compiled
+from outrider.model.compiled_head import with_compiled_head
 from outrider.model.compute import ComputePath
 from outrider.model.device import placement
 from outrider.model.load import Policy, load_policy
@@ -141,16 +141,15 @@ def _vllm(engine: Vllm, recipe: Recipe, policy: Policy, ranks: Ranks) -> Sampler
 def open_learner(recipe: Recipe, policy: Policy, ranks: Ranks) -> Learner:
     """Open the learner of a recipe; raises as in :func:`open_engines`."""
     loss = PolicyLoss(recipe.objective, recipe.sample.max_tokens)
-    dtype = placement(recipe.policy.dtype).dtype
+    here = placement(recipe.policy.dtype)
     hold: Hold = WholeModel
     if isinstance(recipe.engine.learner, Fsdp2):
         from outrider.learn.sharded import ShardedModel
 
         hold = partial(ShardedModel, offload=recipe.engine.learner.offload)
     path = policy.path
-    if recipe.learn.compile:
-        if path.name == "plain":
-            raise UserError(f"learn.compile compiles our head, but the model computes on {path}; set it to false")
-        check_compiled(policy.model.device, dtype)
-        path = path._replace(compiled=True)
-    return LocalLearner(policy.model, recipe.learn, loss, ranks, dtype, path, hold)
+    if (
+        recipe.learn.compile
+    ):  # a sharded policy is still in host memory here, so its device does not say where it trains
+        path = with_compiled_head(path, here.device, here.dtype)
+    return LocalLearner(policy.model, recipe.learn, loss, ranks, here.dtype, path, hold)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -61,14 +62,15 @@ class TrainingRun:
         here = policy.model.device.type != "meta"
         self._placement = placement(self.recipe.policy.dtype) if here else None
         self._engine = str(self._placement or "a service")
-        # generating a task's held-out problems may take a second
-        wanted = self.recipe.evaluate if self.recipe.evaluates else None
-        problems = ranks.from_main(lambda: heldout_problems(self.recipe.task, wanted) if wanted else [])
-        self.evaluator = Evaluator(
-            problems, policy.encode, trainer.collect, self.recipe.evaluate, self.recipe.sample.params()
-        )
         self._reference, self._examine = reference, examine
         self._resumer = Resumer(out, self.checkpoints, self.recipe, self._surroundings)
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """Evaluates on the held-out problems; created at the first use, since a task may need a second for them."""
+        options = self.recipe.evaluate
+        problems = self.ranks.from_main(lambda: heldout_problems(self.recipe.task, options))
+        return Evaluator(problems, self._policy.encode, self._collect, options, self.recipe.sample.params())
 
     def begin(self, resume: bool, force: bool) -> None:
         """Create the run folder, or open the folder and resume after its last undamaged checkpoint.
@@ -83,11 +85,12 @@ class TrainingRun:
             self.ranks.from_main(lambda: self._go_on_after(checkpoint))
         step = self.trainer.counters.step
         self.trainer.sync_weights(step)
+        heldout = len(self.evaluator.problems) if self.recipe.evaluates else 0
         if self.recorder.folder is not None:
             self.recorder.track(self.recorder.folder, self.recipe, step)
             self._say(f"computing on {self._engine}", *self._computed)
             self._say_counts()
-            of_recipe = recipe_warnings(self.recipe, len(self.evaluator.problems), self.ranks.cores)
+            of_recipe = recipe_warnings(self.recipe, heldout, self.ranks.cores)
             unused = unused_tracking(self.recipe.train.trackers, self.recipe.train.tracking)
             self._say(*(f"warning: {sentence}" for sentence in [*of_recipe, *unused, *self._warnings]))
         self._say_notices()
