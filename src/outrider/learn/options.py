@@ -75,8 +75,8 @@ class LearnOptions(Options):
     micro_tokens: Auto | Annotated[int, Field(ge=1)] = Field(
         AUTO,
         description=(
-            "maximum number of tokens per micro-batch (one forward and backward pass); auto: what fits in memory, at "
-            "most 16384"
+            "maximum number of tokens per micro-batch (one forward and backward pass); auto: as many as fit in memory, "
+            "up to 16384"
         ),
     )
     deterministic: bool = Field(
@@ -93,7 +93,7 @@ class LearnOptions(Options):
         AUTO,
         description=(
             "whether to recompute activations in the backward pass, which needs less memory but more time; auto: only "
-            "if memory is too small otherwise"
+            "if memory would otherwise be too small"
         ),
     )
 

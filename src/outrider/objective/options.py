@@ -100,7 +100,7 @@ class ObjectiveOptions(Options):
     )
     aggregate: Annotated[Aggregate, ComponentOf(AGGREGATES, "way to aggregate", Aggregate)] = Field(
         default_factory=TokenMean,
-        description="way in which token losses are averaged, such as over all tokens or first within each response",
+        description="method of averaging token losses, such as over all tokens, or within each response first",
     )
     streams: dict[str, Annotated[float, Field(ge=0)]] = Field(
         {"main": 1.0},
