@@ -61,7 +61,8 @@ def test_every_number_of_a_row_of_the_readme_is_that_of_its_bench(name: str) -> 
     ]
     base, grpo = kept_for_end["before"], kept_for_end["recipes"]["grpo"]["end"]
     shares = {
-        f"the base model solves {base[many]['value']:.0%} of the problems in {k} samples, GRPO {grpo[many]['value']:.0%}",
+        f"the base model solves {base[many]['value']:.0%} of the problems in {k} samples, "
+        f"GRPO {grpo[many]['value']:.0%}",
         f"{base['pass@1']['value']:.0%} of the base model's samples are correct",
     }
     told = about.partition(": ")[2].replace(" %", "%")

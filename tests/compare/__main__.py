@@ -38,12 +38,14 @@ TABLES = (
     ("Advantages", "", ADVANTAGES),
     (
         "Losses",
-        f"Log-ratios have a magnitude of about 0.4; in [the last table](#far-apart), of up to {REACH:.0f}.\n",
+        "The log-ratios of tokens in this table have a magnitude of about 0.4; in [the last table](#far-apart), their "
+        f"magnitude is up to {REACH:.0f}.\n",
         LOSSES,
     ),
     (
         "Far apart",
-        f"The table compares the losses with the log-ratios of half of the tokens drawn within ±{REACH:.0f}.\n",
+        f"This table compares the losses when half of the tokens have random log-ratios between -{REACH:.0f} and "
+        f"{REACH:.0f}.\n",
         FAR,
     ),
 )
@@ -58,10 +60,11 @@ def page() -> str:
         "every difference. Use the tables to translate a verl or TRL configuration into a recipe.",
         "",
         f"[`tests/compare`](../tests/compare) generated this page, with verl {version('verl')}, TRL {version('trl')} "
-        f"and PyTorch {torch.__version__.split('+')[0]} on a CPU. A difference is the maximum over random ragged "
-        "batches in float64. The first table compares advantages; the other tables compare losses and their gradients "
-        "with respect to every log-probability. If a cause is given, the number in parentheses is the difference that "
-        "remains once the cause is removed. [`tests/credit/test_comparison.py`](../tests/credit/test_comparison.py) "
+        f"and PyTorch {torch.__version__.split('+')[0]} on a CPU. The column *difference* has the largest "
+        "absolute difference over random batches of rows of different lengths, in float64. The first table compares "
+        "advantages; the other tables compare losses and their gradients with respect to every log-probability. If the "
+        "last column gives a reason for a difference, the number in parentheses is the difference that remains once "
+        "this reason is taken into account. [`tests/credit/test_comparison.py`](../tests/credit/test_comparison.py) "
         "requires a remaining difference of at most 1e-6. The test runs in "
         "[the environment of the comparison](use-outside.md#the-environment-of-the-comparison).",
         "",
