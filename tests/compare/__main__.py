@@ -16,10 +16,10 @@ from compare.losses import LOSSES
 NOT_COMPARED = """\
 ## Not compared
 
-These parts have no counterpart in the other library. In verl:
+The following parts were not compared, in most cases because they have no counterpart in Outrider. In verl:
 
 - `gae` and the optimal token baselines, which need a critic or sums over the vocabulary;
-- `opo`, a mean weighted by length, and `gdpo`, for several rewards;
+- `opo`, whose baseline is a mean weighted by length, and `gdpo`, which is for several rewards;
 - the losses `dppo_tv`, `dppo_kl`, `dro` and `bypass_mode`;
 - `kl_penalty` with `abs`, and with `k1+` and `k3+`, which have the gradient of k2.
 
@@ -27,10 +27,10 @@ In TRL:
 
 - `luspo`, `vespo` and the mask of `off_policy_mask_threshold`;
 - the advantages and the importance weights for vLLM, which TRL computes inside a method that also samples and
-  verifies. In TRL's code the advantages are a `group_mean` with an epsilon of 1e-4, and the weights are a
+  verifies. In TRL's code the advantages correspond to `group_mean` with an epsilon of 1e-4, and the weights to a
   `correction` as in verl;
-- `top_entropy_quantile`, which is a quantile, while Outrider's `forking` is a number of tokens: the two may differ by
-  one token at the threshold.
+- `top_entropy_quantile`, which selects tokens above a quantile, while Outrider's `forking` selects a number of tokens:
+  the two selections may differ by one token at the threshold.
 """
 
 

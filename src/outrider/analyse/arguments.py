@@ -68,8 +68,8 @@ class TokensAnalysis(RolloutSelection):
     masses: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
         [0.95],
         description=(
-            "top-p probability masses; for each mass, the analysis records how many of the most probable tokens "
-            "together reach this mass"
+            "top-p probability masses; for each mass, the analysis records the smallest number of tokens whose "
+            "probabilities add up to at least this mass"
         ),
     )
     micro_tokens: int = Field(

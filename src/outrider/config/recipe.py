@@ -98,8 +98,8 @@ class Recipe(Options):
     explore: list[AnyStage] = Field(
         min_length=1,
         description=(
-            "ordered list of exploration stages, which decide how many rollouts each problem gets and from which "
-            "prompts or prefixes"
+            "ordered list of exploration stages, which decide how many rollouts each problem gets, and from which "
+            "prompt or prefix a rollout starts"
         ),
     )
     credit: dict[str, CreditChain] = Field(

@@ -34,8 +34,8 @@ class TrainOptions(Options):
     evaluate_at: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
         [],
         description=(
-            "fractions of the training budget, such as 0.5; an extra evaluation follows the first training step that "
-            "reaches each fraction"
+            "fractions of the training budget, such as 0.5; for each fraction, an extra evaluation follows the first "
+            "training step that reaches it"
         ),
     )
     save_every: int = Field(20, ge=1, description="number of training steps between checkpoints")
@@ -59,8 +59,8 @@ class TrainOptions(Options):
         0,
         ge=0,
         description=(
-            "number of training processes; 0: one on a GPU; on a CPU one per core, or one per two cores if sampling "
-            "has separate processes"
+            "number of training processes; 0: one process on a GPU; on a CPU, one per core, or one per two cores if "
+            "sampling runs in separate processes"
         ),
     )
 

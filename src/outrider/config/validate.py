@@ -47,8 +47,8 @@ class Validate(Options):
         1000,
         ge=1,
         description=(
-            "number of problems to check in each split (training and held-out), if the task can generate endless "
-            "problems"
+            "number of problems to check in each split (training and held-out), if the task generates an endless "
+            "stream of problems"
         ),
     )
     ngram: int = Field(

@@ -63,7 +63,7 @@ class Commit(Stage):
         ge=1,
         description=(
             "number of problems to accept per training step; null: accept every problem whose first rollouts (pilot) "
-            "have a pass rate from low to high"
+            "have a pass rate between low and high"
         ),
     )
     low: float = Field(

@@ -78,7 +78,7 @@ class EntropyBranch(Stage):
         20,
         ge=1,
         description=(
-            "number of tokens over which entropy is averaged, after a boundary and at the start of the response"
+            "number of tokens over which entropy is averaged, both after a boundary and at the start of the response"
         ),
     )
     alpha: float = Field(

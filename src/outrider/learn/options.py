@@ -149,7 +149,8 @@ class SftOptions(Options):
     steps: int = Field(6339, ge=1)
     problems: int = Field(24, ge=1, description="number of problems per training step")
     prompts: bool = Field(
-        False, description="whether to train on the tokens of prompts as well as of solutions, as in pretraining"
+        False,
+        description="whether to train on the prompt's tokens as well as on the solution's tokens, as in pretraining",
     )
     seed: int = Field(
         0,

@@ -81,8 +81,8 @@ class ObjectiveOptions(Options):
     select: Annotated[Selection, ComponentOf(SELECTIONS, "token selection", Selection)] | None = Field(
         None,
         description=(
-            "rule that selects tokens of each optimizer batch, to exclude them from the loss or to change their loss; "
-            "null: treat all tokens alike"
+            "rule that selects tokens in each optimizer batch, and excludes them from the loss or changes their loss; "
+            "null: no selection"
         ),
     )
     kl: Kl = Field(

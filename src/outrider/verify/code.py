@@ -31,8 +31,8 @@ class CodeVerifier(PooledVerifier):
         60.0,
         gt=0,
         description=(
-            "wall-clock limit in seconds for verifying one response; the default is generous, in case the machine is "
-            "busy"
+            "wall-clock limit in seconds for verifying one response; the default is generous, because the machine may "
+            "be busy"
         ),
     )
     memory_gb: float = Field(
