@@ -61,8 +61,9 @@ def test_every_number_of_a_row_of_the_readme_is_that_of_its_bench(name: str) -> 
     ]
     base, grpo = kept_for_end["before"], kept_for_end["recipes"]["grpo"]["end"]
     shares = {
-        f"the base solves {base[many]['value']:.0%} of the problems in {k} samples, GRPO {grpo[many]['value']:.0%}",
-        f"the base solves {base['pass@1']['value']:.0%} of single samples",
+        f"the base model solves {base[many]['value']:.0%} of the problems in {k} samples, "
+        f"GRPO {grpo[many]['value']:.0%}",
+        f"{base['pass@1']['value']:.0%} of the base model's samples are correct",
     }
     told = about.partition(": ")[2].replace(" %", "%")
     assert told in shares or not re.search(r"\d", told)
@@ -74,7 +75,7 @@ def test_every_number_of_a_row_of_the_readme_is_that_of_its_bench(name: str) -> 
 def test_the_readme_counts_the_seeds_of_its_table() -> None:
     counts = {name: len(bench_of(name)[0]["recipes"]["grpo"]["seeds"]) for name in readme_rows()}
     assert counts == {"countdown": 5, "sparse": 4, "prose": 5}
-    assert "five seeds (`sparse` four), 95 % confidence intervals" in README
+    assert "five seeds (four on `sparse`), with 95 % confidence intervals" in README
 
 
 def known(*places: Path) -> set[tuple[str, str]]:

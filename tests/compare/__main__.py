@@ -16,10 +16,10 @@ from compare.losses import LOSSES
 NOT_COMPARED = """\
 ## Not compared
 
-These parts have no counterpart in the other library. In verl:
+The following parts were not compared, in most cases because they have no counterpart in Outrider. In verl:
 
 - `gae` and the optimal token baselines, which need a critic or sums over the vocabulary;
-- `opo`, a mean weighted by length, and `gdpo`, for several rewards;
+- `opo`, whose baseline is a mean weighted by length, and `gdpo`, which is for several rewards;
 - the losses `dppo_tv`, `dppo_kl`, `dro` and `bypass_mode`;
 - `kl_penalty` with `abs`, and with `k1+` and `k3+`, which have the gradient of k2.
 
@@ -27,10 +27,10 @@ In TRL:
 
 - `luspo`, `vespo` and the mask of `off_policy_mask_threshold`;
 - the advantages and the importance weights for vLLM, which TRL computes inside a method that also samples and
-  verifies. In TRL's code the advantages are a `group_mean` with an epsilon of 1e-4, and the weights are a
+  verifies. In TRL's code the advantages correspond to `group_mean` with an epsilon of 1e-4, and the weights to a
   `correction` as in verl;
-- `top_entropy_quantile`, which is a quantile, while Outrider's `forking` is a number of tokens: the two may differ by
-  one token at the threshold.
+- `top_entropy_quantile`, which selects tokens above a quantile, while Outrider's `forking` selects a number of tokens:
+  the two selections may differ by one token at the threshold.
 """
 
 
@@ -38,12 +38,14 @@ TABLES = (
     ("Advantages", "", ADVANTAGES),
     (
         "Losses",
-        f"Log-ratios have a magnitude of about 0.4; in [the last table](#far-apart), of up to {REACH:.0f}.\n",
+        "The log-ratios of tokens in this table have a magnitude of about 0.4; in [the last table](#far-apart), their "
+        f"magnitude is up to {REACH:.0f}.\n",
         LOSSES,
     ),
     (
         "Far apart",
-        f"The table compares the losses with the log-ratios of half of the tokens drawn within ±{REACH:.0f}.\n",
+        f"This table compares the losses when half of the tokens have random log-ratios between -{REACH:.0f} and "
+        f"{REACH:.0f}.\n",
         FAR,
     ),
 )
@@ -58,10 +60,11 @@ def page() -> str:
         "every difference. Use the tables to translate a verl or TRL configuration into a recipe.",
         "",
         f"[`tests/compare`](../tests/compare) generated this page, with verl {version('verl')}, TRL {version('trl')} "
-        f"and PyTorch {torch.__version__.split('+')[0]} on a CPU. A difference is the maximum over random ragged "
-        "batches in float64. The first table compares advantages; the other tables compare losses and their gradients "
-        "with respect to every log-probability. If a cause is given, the number in parentheses is the difference that "
-        "remains once the cause is removed. [`tests/credit/test_comparison.py`](../tests/credit/test_comparison.py) "
+        f"and PyTorch {torch.__version__.split('+')[0]} on a CPU. The column *difference* has the largest "
+        "absolute difference over random batches of rows of different lengths, in float64. The first table compares "
+        "advantages; the other tables compare losses and their gradients with respect to every log-probability. If the "
+        "last column gives a reason for a difference, the number in parentheses is the difference that remains once "
+        "this reason is taken into account. [`tests/credit/test_comparison.py`](../tests/credit/test_comparison.py) "
         "requires a remaining difference of at most 1e-6. The test runs in "
         "[the environment of the comparison](use-outside.md#the-environment-of-the-comparison).",
         "",

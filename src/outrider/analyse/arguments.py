@@ -21,7 +21,7 @@ class RolloutSelection(Options):
         "train",
         min_length=1,
         description=(
-            "kind of rollouts to analyse: from training (train), from sampled evaluation (evaluate), or from greedy "
+            "origin of the rollouts to analyse: training (train), evaluation with sampling (evaluate), or greedy "
             "evaluation (greedy)"
         ),
     )
@@ -57,8 +57,9 @@ class TokensAnalysis(RolloutSelection):
         "trained",
         min_length=1,
         description=(
-            "model that computes entropies and other token values: the run's final model (trained), its initial model "
-            "(start), its checkpoint of step n (step-<n>), or any model with the same vocabulary"
+            "model with which the entropy and other values of each token are computed: the run's final model "
+            "(trained), its initial model (start), its checkpoint of step n (step-<n>), or any model with the same "
+            "vocabulary"
         ),
     )
     temperature: float = Field(
@@ -67,8 +68,8 @@ class TokensAnalysis(RolloutSelection):
     masses: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
         [0.95],
         description=(
-            "top-p probability masses; for each mass, the analysis records how many of the most probable tokens "
-            "together reach this mass"
+            "top-p probability masses; for each mass, the analysis records the smallest number of tokens whose "
+            "probabilities add up to at least this mass"
         ),
     )
     micro_tokens: int = Field(
@@ -103,8 +104,8 @@ class Intervene(RolloutSelection):
         "trained",
         min_length=1,
         description=(
-            "model that analyses and continues the responses: the run's final model (trained), its initial model "
-            "(start), its checkpoint of step n (step-<n>), or any model with the same vocabulary"
+            "model that computes token entropies and samples the continuations: the run's final model (trained), its "
+            "initial model (start), its checkpoint of step n (step-<n>), or any model with the same vocabulary"
         ),
     )
     positions: int = Field(
@@ -126,8 +127,7 @@ class Intervene(RolloutSelection):
         8,
         ge=1,
         description=(
-            "number of continuations to sample after the original token, and the same number after the token that "
-            "replaces it"
+            "number of continuations to sample after each of the two compared tokens, the original and its replacement"
         ),
     )
     seed: int = Field(

@@ -77,8 +77,8 @@ class Recipe(Options):
         None,
         validation_alias=AliasChoices("from_setting", "from_profile"),  # the field's name in 0.1
         description=(
-            "name of the setting (shared model, task and budget) on which the recipe is based; set when the recipe is "
-            "loaded"
+            "name of the setting (shared model, task and budget) on which the recipe is based; filled in automatically "
+            "when the recipe is loaded"
         ),
     )
     paper: str = Field("", description="reference to the paper that introduced the recipe's method")
@@ -92,14 +92,14 @@ class Recipe(Options):
     )
     policy: TrainedPolicyOptions = Field(default_factory=TrainedPolicyOptions)
     seed: int = Field(
-        0, ge=0, description="random seed of the run, except for the order of problems, which the task's own seed sets"
+        0, ge=0, description="random seed of the run; the order of problems depends on the task's seed instead"
     )
     task: AnyTask = Field(description="task that provides the problems and verifies the responses")
     explore: list[AnyStage] = Field(
         min_length=1,
         description=(
-            "ordered list of exploration stages, which decide how many rollouts each problem gets and from which "
-            "prompts or prefixes"
+            "ordered list of exploration stages, which decide how many rollouts each problem gets, and from which "
+            "prompt or prefix a rollout starts"
         ),
     )
     credit: dict[str, CreditChain] = Field(
@@ -119,7 +119,7 @@ class Recipe(Options):
         default_factory=dict,
         description=(
             "origin (import path, package version and source hash) of each third-party component, by component name; "
-            "set when the recipe is loaded"
+            "filled in automatically when the recipe is loaded"
         ),
     )
 

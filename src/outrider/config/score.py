@@ -16,7 +16,7 @@ class Score(Options):
         None,
         ge=1,
         description=(
-            "number of held-out problems whose responses are scored; null: all held-out problems, if the task has "
-            "finitely many"
+            "number of held-out problems whose responses are scored; null: all held-out problems of a data set, or 300 "
+            "of a task that generates problems"
         ),
     )

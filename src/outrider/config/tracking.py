@@ -14,7 +14,8 @@ class TrackingOptions(Options):
         None,
         min_length=1,
         description=(
-            "project to which the run is logged; null: the project in $WANDB_PROJECT (wandb only), otherwise outrider"
+            "project to which the run is logged; null: the project named in $WANDB_PROJECT (wandb only) if set, "
+            "otherwise outrider"
         ),
     )
     entity: str | None = Field(

@@ -34,8 +34,8 @@ class TrainOptions(Options):
     evaluate_at: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
         [],
         description=(
-            "fractions of the training budget, such as 0.5; an extra evaluation follows the first training step that "
-            "reaches each fraction"
+            "fractions of the training budget, such as 0.5; for each fraction, an extra evaluation follows the first "
+            "training step that reaches it"
         ),
     )
     save_every: int = Field(20, ge=1, description="number of training steps between checkpoints")
@@ -51,16 +51,16 @@ class TrainOptions(Options):
     lag: Literal[0, 1] = Field(
         0,
         description=(
-            "number of training steps by which the sampling weights are outdated; 0: sample after the update; 1: "
-            "sample the next batch during the update (with vLLM servers, or on a CPU)"
+            "number of training steps by which the weights used for sampling lag behind; 0: sample after the update; "
+            "1: sample the next batch during the update (only with vLLM servers or on a CPU)"
         ),
     )
     ranks: int = Field(
         0,
         ge=0,
         description=(
-            "number of training processes; 0: one on a GPU; on a CPU one per core, or one per two cores if sampling "
-            "has separate processes"
+            "number of training processes; 0: one process on a GPU; on a CPU, one per core, or one per two cores if "
+            "sampling runs in separate processes"
         ),
     )
 
@@ -80,7 +80,9 @@ class EvaluateOptions(Options):
     """The options of a policy's evaluation."""
 
     problems: int = Field(300, ge=1, description="number of held-out problems to evaluate on")
-    skip: int = Field(0, ge=0, description="number of held-out problems to skip before those that are evaluated")
+    skip: int = Field(
+        0, ge=0, description="number of held-out problems to skip; the evaluation uses the problems after them"
+    )
     n: int = Field(64, ge=1, description="number of responses to sample per problem")
     greedy: bool = Field(True, description="whether to also generate one greedy (temperature 0) response per problem")
     bootstrap: int = Field(

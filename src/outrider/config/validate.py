@@ -32,8 +32,8 @@ class Validate(Options):
         None,
         ge=1,
         description=(
-            "number of problems per planned training step; validation fails if the task has fewer training problems; "
-            "null: check for at least one"
+            "planned number of problems per training step; validation fails if the task has fewer training problems; "
+            "null: require at least one training problem"
         ),
     )
     evaluate: EvaluateOptions | None = Field(
@@ -47,8 +47,8 @@ class Validate(Options):
         1000,
         ge=1,
         description=(
-            "number of problems to check in each split (training and held-out), if the task can generate endless "
-            "problems"
+            "number of problems to check in each split (training and held-out), if the task generates an endless "
+            "stream of problems"
         ),
     )
     ngram: int = Field(
@@ -63,7 +63,9 @@ class Validate(Options):
         0.6,
         gt=0,
         le=1,
-        description="Jaccard similarity (0 to 1) of two texts' n-grams from which the texts count as near duplicates",
+        description=(
+            "minimum Jaccard similarity (0 to 1) of two texts' n-grams at which the texts count as near duplicates"
+        ),
     )
     rejected: float = Field(
         0.005,

@@ -38,16 +38,13 @@ class BoundaryGate(Shaper):
     k: int = Field(
         16,
         ge=1,
-        description=(
-            "k of pass@k; a group's weight is the slope of pass@k, as a function of the pass rate, at the group's pass "
-            "rate"
-        ),
+        description="k of pass@k; a group's weight depends on the slope u of pass@k as a function of the pass rate",
     )
     threshold: float = Field(
         0.01,
         ge=0,
         description=(
-            "threshold τ on the slope of pass@k; a group of n rollouts gets advantage 0 if its slope is below τ (n + 1)"
+            "threshold τ on the slope u of pass@k; a group of n rollouts gets advantage 0 if u is below τ (n + 1)"
         ),
     )
 

@@ -37,10 +37,7 @@ class Brevity(RewardShaper):
     weight: float = Field(
         1.0,
         ge=0,
-        description=(
-            "reward difference between a success of the group's shortest length and a success of the group's longest "
-            "length"
-        ),
+        description="reward difference between the group's shortest and its longest response, if both are successes",
     )
 
     def rewards(self, members: Members, step: int) -> Floats:

@@ -41,16 +41,16 @@ class Difficulty(Shaper):
         0.4,
         gt=0,
         description=(
-            "minimum factor on an advantage, approached by successes in groups that mostly succeed and failures in "
-            "groups that mostly fail"
+            "minimum factor on an advantage; the most common outcomes (successes in groups that mostly succeed, "
+            "failures in groups that mostly fail) get factors near it"
         ),
     )
     high: float = Field(
         1.5,
         gt=0,
         description=(
-            "maximum factor on an advantage, approached by successes in groups that mostly fail and failures in groups "
-            "that mostly succeed"
+            "maximum factor on an advantage; the rarest outcomes (successes in groups that mostly fail, failures in "
+            "groups that mostly succeed) get factors near it"
         ),
     )
     midpoint: float = Field(
@@ -63,8 +63,8 @@ class Difficulty(Shaper):
         10.0,
         ge=0,
         description=(
-            "steepness with which the factor on an advantage changes with the group's success rate; 0: the same factor "
-            "for all groups"
+            "steepness of the factor on an advantage as a function of the group's success rate; 0: the same factor for "
+            "all groups"
         ),
     )
 

@@ -38,7 +38,9 @@ class Focal(Shaper):
     gamma: float = Field(
         0.5,
         ge=0,
-        description="exponent of the group's failure rate in the factor on the group's advantages; 0: no scaling",
+        description=(
+            "exponent of the factor (1 - p)^gamma on the advantages of a group with success rate p; 0: no scaling"
+        ),
     )
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:

@@ -50,8 +50,8 @@ class GroupMean(Baseline):
     per_conditioning: bool = Field(
         False,
         description=(
-            "whether to subtract separate mean rewards for the group's rollouts from plain prompts and for those from "
-            "prompts with examples or hints"
+            "whether to compute the group's mean reward separately for rollouts from plain prompts and for rollouts "
+            "from prompts with examples or hints"
         ),
     )
 

@@ -60,7 +60,7 @@ class PassK(Baseline):
         "training",
         description=(
             "advantage estimator: from the paper Pass@k Training (training), PKPO with the baseline from its paper "
-            "(pkpo), or PKPO minus the group mean (pkpo_centred)"
+            "(pkpo), or PKPO's transformed rewards minus their group mean (pkpo_centred)"
         ),
     )
     epsilon: float = Field(

@@ -52,8 +52,8 @@ class Perplexity(Shaper):
         ge=-1,
         le=1,
         description=(
-            "strength of the scaling; positive values increase the absolute advantages of responses with low "
-            "perplexity, negative values those of responses with high perplexity"
+            "strength of the scaling; a positive value increases the absolute advantages of responses with low "
+            "perplexity; a negative value, of responses with high perplexity"
         ),
     )
     drop_outliers: bool = Field(

@@ -38,14 +38,14 @@ class Position(Shaper):
     [[0.5, 0.502, 0.55, 0.598], [-0.5]]
     """
 
-    weight: float = Field(0.1, ge=0, description="maximum bonus by which a token's absolute advantage increases")
+    weight: float = Field(0.1, ge=0, description="maximum bonus added to a token's absolute advantage")
     slope: float = Field(
         15.0,
         ge=-1000,
         le=1000,
         description=(
-            "steepness of the bonus along the response; positive: later tokens get a larger bonus; negative: earlier "
-            "tokens get a larger bonus"
+            "steepness of the bonus as a function of the token's position in the response; positive: larger bonus for "
+            "later tokens; negative: larger bonus for earlier tokens"
         ),
     )
     midpoint: float = Field(

@@ -43,9 +43,7 @@ class Quantile(Baseline):
         0.4,
         gt=0,
         lt=1,
-        description=(
-            "quantile level, from 0 to 1, of the group's rewards that is subtracted from each reward as the baseline"
-        ),
+        description="level (between 0 and 1) of the quantile of the group's rewards that serves as the baseline",
     )
     interpolate: bool = Field(
         False,

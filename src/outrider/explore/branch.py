@@ -71,7 +71,7 @@ class Branch(Stage):
     which: Literal["failed", "all", "by_accuracy"] = Field(
         "failed",
         description=(
-            "rollouts that may be branched: rollouts without success (failed), every rollout (all), or a share of a "
+            "rollouts that may be branched: unsuccessful rollouts (failed), all rollouts (all), or a share of a "
             "problem's rollouts that shrinks as the pass rate rises (by_accuracy)"
         ),
     )
@@ -89,8 +89,8 @@ class Branch(Stage):
         1,
         ge=1,
         description=(
-            "maximum number of branch points that the selector picks in one branching round; depending on the "
-            "selector, per rollout, tree or problem"
+            "maximum number of branch points in one branching round; the selector determines whether this limit "
+            "applies per rollout, tree or problem"
         ),
     )
     branches: int = Field(8, ge=1, description="number of continuations to sample from each branch point")
@@ -105,8 +105,7 @@ class Branch(Stage):
         None,
         ge=1,
         description=(
-            "maximum number of branches per training step; branch points in excess are dropped at random; null: no "
-            "limit"
+            "maximum number of branches per training step; surplus branch points are dropped at random; null: no limit"
         ),
     )
     stream: str = Field(

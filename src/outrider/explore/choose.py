@@ -64,8 +64,8 @@ class Choose(PlansAhead, Stage):
         gt=0,
         le=1,
         description=(
-            "fraction of the best difficulty level's predicted learning value per token; problems of at least this "
-            "value are always accepted"
+            "threshold as a fraction of the best difficulty level's predicted learning value per token; problems at or "
+            "above the threshold are always accepted"
         ),
     )
     k: int = Field(

@@ -63,7 +63,7 @@ class Commit(Stage):
         ge=1,
         description=(
             "number of problems to accept per training step; null: accept every problem whose first rollouts (pilot) "
-            "have a pass rate from low to high"
+            "have a pass rate between low and high"
         ),
     )
     low: float = Field(
@@ -82,8 +82,8 @@ class Commit(Stage):
         9,
         ge=0,
         description=(
-            "maximum number of rounds of trying new problems per training step; the rounds stop early once `target` "
-            "problems are accepted"
+            "maximum number of rounds per training step in which new problems are tried; the rounds stop early once "
+            "`target` problems are accepted"
         ),
     )
     evict: bool = Field(

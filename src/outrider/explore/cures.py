@@ -51,10 +51,7 @@ class Cures(Allocation):
 
     prior: tuple[Positive, Positive] = Field(
         (1.0, 1.0),
-        description=(
-            "pseudo-counts of the beta prior of a problem's pass rate: first the number of successes, then the number "
-            "of failures"
-        ),
+        description="pseudo-counts (successes, failures) of the beta prior for a problem's pass rate",
     )
     memory: float = Field(
         1.0,

@@ -78,7 +78,7 @@ class EntropyBranch(Stage):
         20,
         ge=1,
         description=(
-            "number of tokens over which entropy is averaged, after a boundary and at the start of the response"
+            "number of tokens over which entropy is averaged, both after a boundary and at the start of the response"
         ),
     )
     alpha: float = Field(
@@ -104,8 +104,8 @@ class EntropyBranch(Stage):
         ge=-10,
         le=10,
         description=(
-            "branching probability above which a rollout is certain to branch; below it the rollout never branches; "
-            "null: branch at random with the computed probability"
+            "branching probability above which a rollout always branches, and below which it never branches; null: "
+            "branch at random with the computed probability"
         ),
     )
     branches: int = Field(1, ge=1, description="number of continuations to sample each time a rollout branches")

@@ -64,8 +64,8 @@ class Invest(PlansAhead, Stage):
         8,
         ge=1,
         description=(
-            "token budget of a training step, as the number of rollouts per problem that it pays for if all problems "
-            "get equally many"
+            "token budget of a training step, expressed as a number of rollouts per problem if all problems got "
+            "equally many"
         ),
     )
     min_n: int = Field(

@@ -53,8 +53,8 @@ class Keep(Stage):
     by: Literal["chance", "entropy", "branching"] = Field(
         "chance",
         description=(
-            "ranking by which responses are kept: random (chance), highest mean entropy per token (entropy), or "
-            "highest mean branching factor per token (branching)"
+            "criterion for choosing the responses to keep: random choice (chance), highest mean entropy per token "
+            "(entropy), or highest mean branching factor per token (branching)"
         ),
     )
     noise: float = Field(

@@ -85,8 +85,8 @@ class Prefixed(Stage):
         ge=0,
         lt=1,
         description=(
-            "amount by which the prefix length (a fraction of the stored success) changes each time a problem comes "
-            "up, so that about half of the continuations succeed; 0: random lengths"
+            "amount by which the prefix length (a fraction of the stored success) changes each time a problem is "
+            "sampled again, so that about half of the continuations succeed; 0: random lengths"
         ),
     )
     given: bool = Field(

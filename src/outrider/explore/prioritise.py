@@ -131,8 +131,8 @@ class Prioritise(Stage):
     cumulative: bool = Field(
         False,
         description=(
-            "whether the exploration bonus grows with the number of all rollouts in the training step; false: only "
-            "with the round's rollouts"
+            "whether the exploration bonus grows with the number of rollouts in the whole training step; false: with "
+            "the number in the current round only"
         ),
     )
     skip_solved: bool = Field(

@@ -63,8 +63,8 @@ class Rebalance(Stage):
     schedule: Schedule = Field(
         "hw",
         description=(
-            "target for the sum of a problem's absolute advantages: that of a problem with pass rate 1/2 (et), or up "
-            "to twice as much for harder problems (hw)"
+            "target for the sum of a problem's absolute advantages: the sum at pass rate 1/2 (et), or up to twice that "
+            "sum for harder problems (hw)"
         ),
     )
     n_max: int = Field(

@@ -79,7 +79,10 @@ class Refill(Stage):
     oversample: int = Field(
         3,
         ge=1,
-        description="maximum number of new problems per round for each group that is missing to reach the target",
+        description=(
+            "maximum number of new problems per round, as a multiple of the number of groups still missing from the "
+            "target"
+        ),
     )
     surplus: Literal["drop", "keep"] = Field(
         "drop",

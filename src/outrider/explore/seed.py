@@ -130,7 +130,7 @@ class Seed(Options):
     )
     template: ExemplarTemplate = Field(
         default_factory=ExemplarTemplate,
-        description="templates by which in-context examples and the question are written into one prompt",
+        description="templates that combine in-context examples and the question into one prompt",
     )
     max_tokens: int = Field(
         4096,
@@ -143,8 +143,8 @@ class Seed(Options):
     trained: Literal["as_generated", "original", "excluded"] = Field(
         "as_generated",
         description=(
-            "prompt with which rollouts that saw examples are trained: the prompt with examples (as_generated), or the "
-            "plain prompt (original); excluded: not trained"
+            "prompt used when training on rollouts that were sampled with examples: the prompt with examples "
+            "(as_generated), or the plain prompt (original); excluded: do not train on them"
         ),
     )
     capacity: int = Field(

@@ -65,8 +65,8 @@ class Skip(PlansAhead, Stage):
         gt=0,
         lt=1,
         description=(
-            "factor on a problem's sampling probability for each consecutive training step in which its rollouts all "
-            "succeeded or all failed"
+            "factor by which a problem's sampling probability is multiplied for each consecutive training step in "
+            "which its rollouts all succeeded or all failed"
         ),
     )
     floor: float = Field(

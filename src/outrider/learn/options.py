@@ -75,8 +75,8 @@ class LearnOptions(Options):
     micro_tokens: Auto | Annotated[int, Field(ge=1)] = Field(
         AUTO,
         description=(
-            "maximum number of tokens per micro-batch (one forward and backward pass); auto: what fits in memory, at "
-            "most 16384"
+            "maximum number of tokens per micro-batch (one forward and backward pass); auto: as many as fit in memory, "
+            "up to 16384"
         ),
     )
     deterministic: bool = Field(
@@ -93,7 +93,7 @@ class LearnOptions(Options):
         AUTO,
         description=(
             "whether to recompute activations in the backward pass, which needs less memory but more time; auto: only "
-            "if memory is too small otherwise"
+            "if memory would otherwise be too small"
         ),
     )
 
@@ -149,7 +149,8 @@ class SftOptions(Options):
     steps: int = Field(6339, ge=1)
     problems: int = Field(24, ge=1, description="number of problems per training step")
     prompts: bool = Field(
-        False, description="whether to train on the tokens of prompts as well as of solutions, as in pretraining"
+        False,
+        description="whether to train on the prompt's tokens as well as on the solution's tokens, as in pretraining",
     )
     seed: int = Field(
         0,

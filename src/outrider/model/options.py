@@ -153,8 +153,8 @@ class ServiceOptions(Options):
         1,
         ge=1,
         description=(
-            "multiple to which the number of sequences per update is padded, for services that compile for each number "
-            "(SkyRL's JAX); 1: no padding"
+            "multiple to which the number of sequences per update is padded, for services that compile once for each "
+            "number of sequences (SkyRL with JAX); 1: no padding"
         ),
     )
 

@@ -16,8 +16,8 @@ class Aggregate(Options):
     denominator: Literal["all", "with_signal"] = Field(
         "all",
         description=(
-            "sequences counted in the loss denominator: all sequences (all), or only those with a non-zero "
-            "advantage (with_signal); with_signal trains on no others"
+            "sequences counted in the loss denominator: all sequences (all), or only those with a non-zero advantage "
+            "(with_signal); with_signal also excludes the other sequences from training"
         ),
     )
 
@@ -58,8 +58,8 @@ class Constant(Aggregate):
         None,
         ge=1,
         description=(
-            "number of tokens by which each sequence counts in the denominator, whatever its length; null: the value "
-            "of sample.max_tokens"
+            "number of tokens that each sequence adds to the loss denominator, whatever its actual length; null: the "
+            "value of sample.max_tokens"
         ),
     )
 

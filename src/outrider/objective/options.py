@@ -81,8 +81,8 @@ class ObjectiveOptions(Options):
     select: Annotated[Selection, ComponentOf(SELECTIONS, "token selection", Selection)] | None = Field(
         None,
         description=(
-            "rule that selects tokens of each optimizer batch, to exclude them from the loss or to change their loss; "
-            "null: treat all tokens alike"
+            "rule that selects tokens in each optimizer batch, and excludes them from the loss or changes their loss; "
+            "null: no selection"
         ),
     )
     kl: Kl = Field(
@@ -100,7 +100,7 @@ class ObjectiveOptions(Options):
     )
     aggregate: Annotated[Aggregate, ComponentOf(AGGREGATES, "way to aggregate", Aggregate)] = Field(
         default_factory=TokenMean,
-        description="way in which token losses are averaged, such as over all tokens or first within each response",
+        description="method of averaging token losses, such as over all tokens, or within each response first",
     )
     streams: dict[str, Annotated[float, Field(ge=0)]] = Field(
         {"main": 1.0},

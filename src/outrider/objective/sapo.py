@@ -33,7 +33,7 @@ class Sapo(Surrogate):
         gt=0,
         description=(
             "steepness of the sigmoid gate where the advantage is positive; with larger values, the gradient falls "
-            "faster as the ratio leaves 1"
+            "faster as the ratio moves away from 1"
         ),
     )
     tau_negative: float = Field(
@@ -41,7 +41,7 @@ class Sapo(Surrogate):
         gt=0,
         description=(
             "steepness of the sigmoid gate where the advantage is negative; with larger values, the gradient falls "
-            "faster as the ratio leaves 1"
+            "faster as the ratio moves away from 1"
         ),
     )
 

@@ -58,8 +58,8 @@ class Simko(Bounded):
         ge=0,
         lt=1,
         description=(
-            "quantile of the entropies in a response; tokens with an entropy above it count as forking tokens and are "
-            "trained differently"
+            "quantile of the token entropies in a response; tokens above it are forking tokens, to which top, share "
+            "and penalty apply"
         ),
     )
     top: int = Field(

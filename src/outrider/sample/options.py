@@ -41,7 +41,7 @@ class SampleOptions(Options):
     rows: Auto | Annotated[int, Field(ge=1)] = Field(
         AUTO,
         description=(
-            "maximum number of responses that a process decodes together in one batch; auto: what fits in memory "
+            "maximum number of responses that a process decodes together in one batch; auto: as many as fit in memory "
             "during training, otherwise 256"
         ),
     )
@@ -89,8 +89,8 @@ class Vllm(SamplerEngine):
     memory: Auto | Annotated[float, Field(gt=0, le=1)] = Field(
         AUTO,
         description=(
-            "fraction of GPU memory that vLLM may use inside the run's processes, including its weights; auto: what "
-            "vLLM is estimated to need"
+            "fraction of GPU memory that vLLM inside the run's processes may use, weights included; auto: the fraction "
+            "that vLLM is estimated to need"
         ),
     )
     sleep: bool = Field(

@@ -49,8 +49,8 @@ class Countdown(Task):
         (3, 4, 5, 6),
         min_length=1,
         description=(
-            "possible counts of the numbers given in a problem, drawn with equal probability; each count is a "
-            "difficulty level"
+            "possible counts of given numbers per problem, drawn with equal probability; each count is a difficulty "
+            "level"
         ),
     )
     highest: int = Field(12, ge=2, le=99, description="largest number that may be given in a problem")
@@ -59,7 +59,8 @@ class Countdown(Task):
         ge=4,
         le=999,
         description=(
-            "largest value of the target number and of intermediate results in the solution that defines the problem"
+            "maximum of the target number, and of the intermediate results in the solution from which the problem is "
+            "generated"
         ),
     )
     pool: int | None = Field(

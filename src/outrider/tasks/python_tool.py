@@ -91,8 +91,7 @@ class PythonTool(TurnTable):
         5,
         ge=1,
         description=(
-            "limit on the CPU time of a code block in seconds, including the re-execution of the rollout's earlier "
-            "blocks"
+            "CPU time limit in seconds for a code block, which includes running the rollout's earlier blocks again"
         ),
     )
     sandbox: Isolation = Field(

@@ -48,7 +48,7 @@ class TestSet(Options):
     )
     hub_fields: dict[str, str] = Field(
         default_factory=dict,
-        description="Hugging Face Hub column to read for each field of the test set, by the field's name in the suite",
+        description="Hugging Face Hub column to read for each field of the test set; keys are the suite's field names",
     )
     table: dict[str, Any] = Field(
         default_factory=dict, description="options for the task `table` that apply to this test set only"

@@ -106,8 +106,8 @@ class Table(Task):
     skip: Skipped | list[Skipped] | None = Field(
         None,
         description=(
-            "rows to skip: those without answer or question (empty), those with too long a prompt (long); null: raise "
-            "an error for such rows"
+            "rows to skip: rows without an answer or question (empty), rows whose prompt is too long (long); null: "
+            "raise an error for such rows"
         ),
     )
     solution: str | None = Field(

@@ -44,7 +44,7 @@ class TurnLimits(Options):
         ),
     )
     memory_gb: float = Field(
-        2.0, gt=0, description="maximum memory, in GiB, that the process of an environment may allocate after its start"
+        2.0, gt=0, description="maximum memory, in GiB, that an environment's process may allocate after its start"
     )
 
 

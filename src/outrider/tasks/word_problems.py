@@ -64,13 +64,13 @@ class WordProblems(Task):
         40,
         ge=4,
         le=99,
-        description="largest amount that a problem's text gives; factors and prices are always at most 5",
+        description="maximum of the quantities in a problem's text; factors and prices are always at most 5",
     )
     cap: int = Field(
         199,
         ge=100,
         le=999,
-        description="largest amount that may occur in a problem's solution, including intermediate results",
+        description="maximum of the results in a problem's solution, including intermediate results",
     )
     examples: float = Field(
         0.0,

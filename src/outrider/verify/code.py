@@ -31,14 +31,16 @@ class CodeVerifier(PooledVerifier):
         60.0,
         gt=0,
         description=(
-            "wall-clock limit in seconds for verifying one response; the default is generous, in case the machine is "
-            "busy"
+            "wall-clock limit in seconds for verifying one response; the default is generous, because the machine may "
+            "be busy"
         ),
     )
     memory_gb: float = Field(
         1.0,
         gt=0,
-        description="memory limit in GiB, separately for the tested program and for the growth of the verifier process",
+        description=(
+            "memory limit in GiB, applied separately to the tested program and to the growth of the verifier process"
+        ),
     )
     cpu_seconds: int = Field(10, ge=1, description="limit on the program's CPU time in seconds for one test input")
     sandbox: Isolation = Field(

@@ -64,7 +64,7 @@ class Maths(PooledVerifier):
     boxes: Literal["last", "first", "all"] = Field(
         "last",
         description=(
-            '\\boxed{} answers that count: the last with those joined to it by "and" (last), only the first (first), '
+            '\\boxed{} answers that count: the last one and any joined to it by "and" (last), only the first (first), '
             "or all (all)"
         ),
     )

@@ -25,8 +25,8 @@ class Verifier(Options):
     thinking: dict[Annotated[str, Field(min_length=1)], Annotated[str, Field(min_length=1)]] | None = Field(
         None,
         description=(
-            "map from the opening to the closing mark of reasoning blocks, which are not verified; null: the common "
-            "marks, such as <think>; {}: no reasoning blocks"
+            "map from the opening to the closing mark of reasoning blocks, which the verifier ignores; null: the "
+            "common marks, such as <think>; {}: no reasoning blocks"
         ),
     )
 

@@ -38,12 +38,14 @@ class Attention(Selector):
         ge=0,
         le=1,
         description=(
-            "quantile, over the steps of a response, of the attention received from later steps; branch points are "
-            "steps at or above this quantile"
+            "quantile of the attention that a response's segments receive from later segments; branches start before "
+            "segments at or above this quantile"
         ),
     )
     ahead: int = Field(
-        4, ge=1, description="minimum distance, in steps, from which the attention of later steps to a step counts"
+        4,
+        ge=1,
+        description="minimum distance, in segments, between two segments for the attention between them to count",
     )
     distance: int = Field(
         512,
