@@ -18,7 +18,7 @@ updates 98.4 % stay within 0.06; not in responses of low perplexity beyond what 
 perplexity, as claimed, and at the end not visibly more than at the beginning.
 Command: ``python benchmarks/studies/what_learning_rests_on.py [--setting prose | smollm2] [--runs DIR]`` (10 minutes of
 a core where DIR holds nothing, in prose 30, with ``smollm2`` two hours, half a minute where it holds all). Seeds 0 to
-2, ``smollm2`` seed 0; see ``README.md``.
+2, ``smollm2`` seed 2; see ``README.md``.
 """
 
 from __future__ import annotations
@@ -171,9 +171,9 @@ def means(profile: Profile) -> list[dict[str, float]]:
     return [mean._asdict() for mean in profile.means]
 
 
-def interventions(folder: Path, window: Window) -> dict[str, NDArray[Any]]:
-    """The table of ``outrider analyse intervene`` on 24 responses of each of the window's steps."""
-    asked = ["--model", window.after, "--steps", window.steps, "--limit", 24, "--positions", 5, "--k", 8]
+def interventions(folder: Path, window: Window, responses: int) -> dict[str, NDArray[Any]]:
+    """The table of ``outrider analyse intervene`` on some responses of each of the window's steps."""
+    asked = ["--model", window.after, "--steps", window.steps, "--limit", responses, "--positions", 5, "--k", 8]
     table = analysed(folder, "intervene", window.name, window.run, *asked)
     groups = RunFolder(window.run).rollouts.table(["group_id", "level"])
     level = {group: int(level) for group, level in _rows(groups, ["group_id", "level"])}
@@ -247,7 +247,9 @@ def main() -> None:
     for when in ("first", "last"):
         parts = [changes(asked.runs, each[when], roles) for each in every]
         moves[when] = about_changes(Changes(*map(np.concatenate, zip(*parts, strict=True))), roles.names)
-    tried = about_interventions([interventions(asked.runs, each["last"]) for each in every])
+    tried = about_interventions(
+        [interventions(asked.runs, each["last"], SETTINGS[asked.setting].replaced) for each in every]
+    )
 
     titles = ["the fifth of largest changes", "the same, by perplexity", "pull on the weights, G_t"]
     titles += ["where probability goes", "a token replaced, by position", "a token replaced, by perplexity"]
