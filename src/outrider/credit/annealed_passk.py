@@ -14,7 +14,7 @@ from outrider.credit.passk import PassK
 
 
 class AnnealedPassK(Baseline):
-    r"""Pass@k training (:class:`PassK`) with a k that falls linearly from ``first`` to ``last`` over ``steps`` training
+    r"""Pass@k training (:class:`PassK`) in which k falls linearly from ``first`` to ``last`` over ``steps`` training
     steps.
 
     .. math:: k_s = \text{first} - \Big\lfloor (\text{first} - \text{last} + 1)

@@ -1,4 +1,4 @@
-"""Per-token values that the sampler recorded, checked before credit components read the values."""
+"""Checks the per-token values that the sampler recorded, and returns them to credit components."""
 
 from __future__ import annotations
 
