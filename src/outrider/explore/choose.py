@@ -40,20 +40,20 @@ class Choose(PlansAhead, Stage):
 
     If ``k`` is above 1, the value includes the factor :math:`k (1 - p)^{k-1}`, the derivative of :math:`1 - (1 - p)^k`,
     which is the weight of a problem in the pass@k objective (credit ``passk`` with ``variant: training`` also divides
-    by a standard deviation). A token on a nearly solved problem then has little value. This factor is our choice: it
-    does not follow from the argument above, in which weights cancel.
+    by a standard deviation). A token on a nearly solved problem then has little value. This factor is our choice. It
+    does not follow from the argument above, in which the problem weights cancel.
 
     The gradient is therefore biased towards problems with short responses and moderate pass rates. Problems that are
     too hard are mostly refused until the policy improves on easier problems. Because of ``floor``, problems that are
-    too hard are still sampled sometimes, so that progress is noticed. The stage samples no rollouts, and can have any
-    position in ``explore``. The stage filters all problems, both those that a step begins with and those that other
-    stages take.
+    too hard are still sampled sometimes, so the stage notices when the policy begins to solve them. The stage does not
+    sample rollouts, and can have any position in ``explore``. It filters both the initial problems of a step and the
+    problems that other stages take.
 
     The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
-    dropped groups. Degenerate cases: all problems are accepted in the first step, if all problems are new and have the
-    same level, and if every level has value 0. A level has value 0 if all its tokens have probability 1. The random
-    draw depends on the run's seed, the step, the problem, and the number of times that the step was offered this
-    problem.
+    dropped groups. Degenerate cases: all problems are accepted in the first step. This also holds if all problems are
+    new and have the same level, or if every level has value 0. A level has value 0 if all its tokens have probability
+    1. The random draw depends on the run's seed, the step, the problem, and the number of times that the problem was
+       offered in this step.
 
     >>> Choose().floor
     0.02
@@ -128,7 +128,7 @@ class Choose(PlansAhead, Stage):
 
 
 def token_value(predicted: Prediction, k: int = 1) -> float:
-    """The predicted value of a token, up to a factor that is equal for all problems.
+    """Return the predicted value of a token, up to a factor that is equal for all problems.
 
     >>> from outrider.explore.rate import Rate
     >>> token_value(Prediction(Rate(1.0, 2.0), tokens=2.0, noise=0.5))

@@ -30,7 +30,7 @@ class Rate(NamedTuple):
         return result
 
     def log_chance(self, successes: int, failures: int) -> float:
-        """Log-probability of one particular order of the outcomes: the beta-binomial without its binomial
+        """Return the log-probability of the outcomes in one particular order: the beta-binomial without its binomial
         coefficient."""
         after = _log_beta(self.a + successes, self.b + failures)
         return after - _log_beta(self.a, self.b)

@@ -1,4 +1,4 @@
-"""The recoverability of a failed prefix: the probability that a new continuation of it succeeds."""
+"""The recoverability of a failed rollout's prefix: the probability that a new continuation of the prefix succeeds."""
 
 from __future__ import annotations
 

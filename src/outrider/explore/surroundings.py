@@ -38,7 +38,7 @@ class Surroundings(NamedTuple):
         return bounds_after(self.before, self.problems)
 
     def refuse_limit(self, max_tokens: int) -> None:
-        """Raise ValueError if the stage assumes another response limit than ``sample.max_tokens``."""
+        """Raise ValueError if the stage assumes a response limit other than ``sample.max_tokens``."""
         if max_tokens != self.max_tokens:
             raise ValueError(
                 f"assumes responses of at most {max_tokens} tokens, but sample.max_tokens is {self.max_tokens}"

@@ -32,7 +32,7 @@ class Engine(Protocol):
         ...
 
     def branching(self, rollouts: Sequence[Rollout], mass: float) -> list[NDArray[np.int32]]:
-        """The branching factor at each sampled token of each rollout.
+        """Return the branching factor at each sampled token of each rollout.
 
         The branching factor is the smallest number of tokens with a total probability of at least ``mass``, at
         temperature 1. The method runs one forward pass of the policy.

@@ -1,8 +1,8 @@
-"""Makes running out of memory in a pass an error that can be caught, on a CPU as well as on a GPU.
+"""Makes a pass that runs out of memory raise an error that can be caught, on a CPU as well as on a GPU.
 
 CUDA's allocator raises an error. On a CPU the kernel overcommits memory, and kills a process that uses too much memory.
-So during a pass the process has a limit on its data (``RLIMIT_DATA``): its current data plus its share of the available
-memory. Above the limit PyTorch's allocator raises an error, and the process continues.
+So during a pass the data of the process is limited (``RLIMIT_DATA``) to its current size plus the process's share of
+the available memory. Above the limit PyTorch's allocator raises an error, and the process continues.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Passes(NamedTuple):
         """Return the next smaller pass size, after a pass of ``tokens`` tokens did not fit.
 
         Raises:
-            UserError: the pass was already the longest row alone, with recomputed activations.
+            UserError: the pass already contained only the longest row, with recomputed activations.
         """
         if tokens > longest:
             return Passes(max(longest, tokens // 2), self.recomputed)

@@ -13,7 +13,7 @@ from outrider.needs import Needs
 
 
 class Attention(Selector):
-    r"""Picks the cuts before steps of high forward-looking influence, in the order of the response.
+    r"""Picks the cuts before steps of high forward-looking influence, in the order in which the steps occur.
 
     .. math:: F_i = \max_h \sum_{j \ge i + \Delta} a_{h,ji}
 
