@@ -12,7 +12,7 @@ from outrider.credit.overlong import path_lengths
 
 
 class Brevity(RewardShaper):
-    r"""Adds a length reward that ranks a response between the group's shortest and longest; failures get only
+    r"""Adds a reward for a response's length, relative to the group's shortest and longest; failures get only
     penalties.
 
     .. math:: r_i' = r_i + \lambda \begin{cases} \ell_i & \text{if member } i \text{ succeeds} \\ \min(0, \ell_i) &

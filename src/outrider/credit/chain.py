@@ -36,7 +36,7 @@ class Baseline(Options):
     """Maps the rewards of one group to advantages; rollouts that the verifier could not score get 0.
 
     Most baselines give all tokens of a rollout the same advantage. A baseline whose advantages vary within a rollout,
-    as between segments of a tree, overrides ``per_token`` instead of ``advantages``.
+    for example between segments of a tree, overrides ``per_token`` instead of ``advantages``.
     """
 
     by_segment: ClassVar[bool] = False

@@ -87,7 +87,7 @@ class PassK(Baseline):
         )  # M_i, or Eq. 33, relative to the lowest reward
         if self.variant != "pkpo":
             values -= values.mean()
-            values -= values.mean()  # second pass: removes the rounding of the mean
+            values -= values.mean()  # second pass: removes the rounding error of the mean
         if self.variant == "training":
             values = values / (_deviation(gains, k) + self.epsilon) if values.any() else values
         else:

@@ -16,7 +16,7 @@ _NO_SPREAD = 1e-6  # nats; below the resolution of float32 log-probabilities
 
 
 class Perplexity(Shaper):
-    r"""Scales a member's advantage by the z-score of its log-perplexity in the group.
+    r"""Scales a member's advantage by a factor that is linear in the z-score of its log-perplexity within the group.
 
     .. math:: \tilde A_{i,t} = A_{i,t} (1 - \alpha w_i), \qquad w_i = \frac{\ln P_i - \mu}{\sigma}, \qquad
               \ln P_i = -\frac{1}{|y_i|} \sum_t \log \pi_\mathrm{old}(y_{i,t})

@@ -27,9 +27,9 @@ class Quantile(Baseline):
     members get exactly 0. An invalid member gets 0 and does not affect the other members. A success rate of exactly 1 -
     K counts as hard.
 
-    ``interpolate`` interpolates between the two sorted rewards next to position K (n - 1), as in the released code.
-    With 8 members and K = 0.4, five successes give b = 0.8, and no member gets 0. With 16 members and K = 0.4 both
-    definitions agree.
+    With ``interpolate`` the quantile is interpolated between the two sorted rewards next to position K (n - 1), as in
+    the released code. With 8 members and K = 0.4, five successes give b = 0.8, and no member gets 0. With 16 members
+    and K = 0.4 both definitions agree.
 
     Source: QAE, arXiv 2509.22611, Eqs. 4 and 5 (taken from third-party notes), and the code changes in the paper's
     repository.

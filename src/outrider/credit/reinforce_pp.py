@@ -82,7 +82,7 @@ class ReinforcePP(BatchBaseline):
         w = lengths if self.weight == "token" else np.ones(len(x))
         if not self.group_mean or self.weight == "token":
             x = x - np.average(x, weights=w)
-            x -= np.average(x, weights=w)  # second pass: removes the rounding of the mean
+            x -= np.average(x, weights=w)  # second pass: removes the rounding error of the mean
         x = x / (np.sqrt((w * x**2).sum() / (w.sum() - 1)) + self.epsilon)
         ends = np.cumsum([int(m.valid_G.sum()) for m in groups])[:-1]
         for result_G, m, part in zip(result, groups, np.split(x, ends), strict=True):

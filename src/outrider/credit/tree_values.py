@@ -80,7 +80,7 @@ class TreeValues(Baseline):
         if len(rewards) < 2 or (rewards == rewards[0]).all():
             return np.zeros(forest.size)
         centred = rewards - rewards.mean()
-        centred -= centred.mean()  # second pass: removes the rounding of the mean
+        centred -= centred.mean()  # second pass: removes the rounding error of the mean
         gains_G = np.zeros(members.size)
         gains_G[valid_G] = centred
         leaves_S = forest.below(valid_G)

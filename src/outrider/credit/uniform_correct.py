@@ -28,8 +28,8 @@ class UniformCorrect(Shaper):
     authors use this mean too.
 
     Degenerate cases: with fewer than two valid successes, or equally likely successes, nothing changes. In a group with
-    only successes, a group baseline gives advantages of 0, which stay 0. Failures and invalid members (rollouts that
-    the verifier could not score) never change. A :math:`q_i` below 1e-6 counts as 1e-6.
+    only successes, a group baseline gives advantages of 0, which stay 0. Advantages of failures and invalid members
+    (rollouts that the verifier could not score) never change. A :math:`q_i` below 1e-6 counts as 1e-6.
 
     Source: UCPO, arXiv 2605.00365v1 (abstract and third-party notes), and its released code. The released code gives
     every success the advantage of the first success. In this shaper each success keeps its own advantage, which gives

@@ -290,5 +290,5 @@ def outcomes(groups: Sequence[Group]) -> list[PivotOutcome]:
 
 
 def mean(values: Sequence[float]) -> float:
-    """The mean; NaN if there are no values."""
+    """Return the mean; NaN if there are no values."""
     return math.fsum(values) / len(values) if values else math.nan

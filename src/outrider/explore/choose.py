@@ -95,7 +95,7 @@ class Choose(PlansAhead, Stage):
         return []
 
     def chance(self, problem: Problem) -> float:
-        """The acceptance probability of a problem."""
+        """Return the probability that a problem is accepted."""
         best = max((token_value(level, self.k) for level in self._model.levels()), default=0.0)
         share = token_value(self._model.predict(problem), self.k) / best if best else 1.0
         return max(min(share / self.enough, 1.0), self.floor)
@@ -119,7 +119,7 @@ class Choose(PlansAhead, Stage):
         return offers | self._model.numbers()
 
     def state_dict(self) -> dict[str, Any]:
-        """The seed and the state of the pass-rate model."""
+        """Return the seed and the state of the pass-rate model."""
         return {"seed": self._seed, "model": self._model.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -74,7 +74,7 @@ class Cures(Allocation):
         return share_out(weights, self.n * len(problems), (self.min_n, self.max_n), ties)
 
     def weight(self, problem_id: str) -> float:
-        """``E[sqrt(p (1 - p))]`` under the posterior of a problem; at most 1/2."""
+        """Return ``E[sqrt(p (1 - p))]`` under the posterior of a problem; at most 1/2."""
         successes, failures = self._evidence.get(problem_id, (0.0, 0.0))
         a, b = self.prior[0] + successes, self.prior[1] + failures
         # grouped so that (a, b) and (b, a) give bit-identical results, which keeps ties exact
@@ -91,7 +91,7 @@ class Cures(Allocation):
         return self._numbers
 
     def state_dict(self) -> dict[str, Any]:
-        """Successes and failures of each problem, oldest first."""
+        """Return each problem's discounted successes and failures, oldest problem first."""
         return {"evidence": [[key, *counts] for key, counts in self._evidence.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -18,7 +18,8 @@ from outrider.record.turns import observed
 T = TypeVar("T")
 
 MOST_ROUNDS = 1000
-"""Maximum rounds per stage and step, a guard against stages that never finish; built-in stages need a few."""
+"""Maximum rounds per stage and step, as a guard against stages that never finish; built-in stages need only a few
+rounds."""
 Draw = Callable[[Sequence[SampleRequest]], list[Rollout]]
 Broadcast = Callable[[Callable[[], T]], T]
 

@@ -158,7 +158,8 @@ class Invest(PlansAhead, Stage):
 
 @lru_cache(maxsize=4096)  # most problems of a step are new, with equal predictions within a level
 def spread(rate: Rate, n: int, k: int) -> float:
-    r"""The expected squared advantage of one of ``n`` rollouts under ``stated_goal``, for a beta-distributed pass rate.
+    r"""Return the expected squared advantage of one of ``n`` rollouts under ``stated_goal``, for a beta-distributed
+    pass rate.
 
     .. math:: \frac{n}{n - 1} \mathrm{E}[p (1 - p)], \qquad \sum_z \tbinom{n - 1}{z}
         \left(k \tbinom{z}{k - 1} / \tbinom{n - 1}{k - 1}\right)^2 \mathrm{E}[p^{n - z} (1 - p)^z]

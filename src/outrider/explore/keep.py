@@ -129,7 +129,7 @@ class Keep(Stage):
         return chosen
 
     def _mean_value(self, rollouts: Sequence[Rollout], values: Mapping[str, float]) -> float:
-        """The mean of the measured values; NaN if nothing was measured."""
+        """Return the mean of the measured values; NaN if nothing was measured."""
         return _mean([values[r.id] for r in rollouts]) if rollouts and self.by != "chance" else math.nan
 
     def _values(self, rollouts: Sequence[Rollout], view: View) -> list[float]:

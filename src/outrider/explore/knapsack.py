@@ -16,7 +16,8 @@ from outrider.record import Group, Problem
 
 
 def value(n: int, p: float) -> float:
-    """``V(n, p) = (1 - p^n - (1 - p)^n) p (1 - p)^2``, the value of ``n`` rollouts of a problem with pass rate ``p``.
+    """Return ``V(n, p) = (1 - p^n - (1 - p)^n) p (1 - p)^2``, the value of ``n`` rollouts of a problem with pass rate
+    ``p``.
 
     The value is the probability of a mixed group (with successes and failures, so with a gradient) times the
     first-order increase of ``p``. The value is concave in ``n``, and 0 if ``n`` is 1 or if ``p`` is 0 or 1.
@@ -28,8 +29,8 @@ def value(n: int, p: float) -> float:
 
 
 def enough(p: float, chance: float, most: int) -> int:
-    """Number of rollouts, at most ``most``, that yield both a success and a failure with a probability of about
-    ``chance``.
+    """Return the number of rollouts, at most ``most``, that yield both a success and a failure with a probability of
+    about ``chance``.
 
     ``log(1 - chance) / log(max(p, 1 - p))``, rounded down.
 
@@ -119,7 +120,7 @@ class Knapsack(Allocation):
         return self.shares(rates, ties)
 
     def rate(self, problem_id: str) -> float | None:
-        """The estimated pass rate of a problem; None while the pass rate is unknown."""
+        """Return the estimated pass rate of a problem; None while the pass rate is unknown."""
         seen = self._seen.get(problem_id, "")
         return seen.count("1") / len(seen) if len(seen) >= self.known else None
 

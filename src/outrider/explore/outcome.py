@@ -45,7 +45,8 @@ def first_pass(group: Group) -> list[Rollout]:
 
 
 def pass_rate(group: Group) -> float | None:
-    """The pass rate of the group's :func:`first_pass`; None if the verifier could score none of these rollouts."""
+    """Return the pass rate of the group's :func:`first_pass`; None if the verifier could score none of these
+    rollouts."""
     counted = first_pass(group)
     return sum(r.success for r in counted) / len(counted) if counted else None
 

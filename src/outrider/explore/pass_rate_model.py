@@ -288,7 +288,7 @@ class PassRateModel:
         return {"surprise": self.surprise} | now | by_class
 
     def state_dict(self) -> dict[str, Any]:
-        """The number of steps, the scores, the recalibration, the sums per level and discount, and the problems'
+        """Return the number of steps, the scores, the recalibration, the sums per level and discount, and the problems'
         histories, oldest first."""
         levels = {level: [list(each) for each in sums] for level, sums in sorted(self._levels.items())}
         own = [[key, seen, [list(past) for past in history]] for key, (seen, history) in self._own.items()]

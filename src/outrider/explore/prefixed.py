@@ -190,7 +190,7 @@ class Prefixed(Stage):
         return min(max(success.share - self.move * ((over > 0) - (over < 0)), self.low), self.high)
 
     def state_dict(self) -> dict[str, Any]:
-        """The rollout id, the tokens and the kept fraction of each problem's success, oldest first."""
+        """Return the rollout id, the tokens and the kept fraction of each problem's success, oldest first."""
         return {"kept": [[key, kept.rollout, list(kept.ids), kept.share] for key, kept in self._kept.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

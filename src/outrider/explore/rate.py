@@ -17,7 +17,7 @@ class Rate(NamedTuple):
         return self.a / (self.a + self.b)
 
     def moment(self, i: int, j: int) -> float:
-        """The expectation of ``p^i (1 - p)^j``.
+        """Return the expectation of ``p^i (1 - p)^j``.
 
         >>> Rate(1.0, 1.0).moment(1, 0), Rate(2.0, 2.0).moment(1, 1)
         (0.5, 0.2)

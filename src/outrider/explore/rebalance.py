@@ -168,7 +168,7 @@ def _up(numerator: int, denominator: int) -> int:
 
 
 def _root_up(square: int) -> int:
-    """The smallest integer whose square is at least ``square``; ``square`` must be positive."""
+    """Return the smallest integer whose square is at least ``square``, which must be positive."""
     return isqrt(square - 1) + 1
 
 

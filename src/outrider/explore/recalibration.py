@@ -54,7 +54,7 @@ class Recalibration:
     _information: Floats = field(default_factory=lambda: np.zeros((2, 2)), compare=False)  # of slope and shift
 
     def of(self, rate: Rate) -> Rate:
-        """The recalibrated pass rate."""
+        """Return the recalibrated distribution of a pass rate."""
         if (self.slope, self.shift) == (1.0, 0.0):
             return rate
         mean = _mapped(rate, self.slope, self.shift)

@@ -121,7 +121,7 @@ class Refill(Stage):
         return [SampleRequest(problem, n=n) for problem in taken]
 
     def problems(self, missing: int, mixed: int, sampled: int) -> int:
-        """Number of new problems for the next round, if ``mixed`` of ``sampled`` groups are mixed."""
+        """Return the number of new problems for the next round, if ``mixed`` of ``sampled`` groups are mixed."""
         return min(expected(missing, mixed, sampled), self.oversample * missing)
 
     def drop(self, groups: Sequence[Group]) -> dict[str, str]:

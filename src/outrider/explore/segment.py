@@ -1,4 +1,4 @@
-"""Segmenters: where a response may be cut, and at which cuts a branch may start."""
+"""Segmenters, which define where a response may be cut, and at which cuts a branch may start."""
 
 from __future__ import annotations
 

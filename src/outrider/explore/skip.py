@@ -89,7 +89,7 @@ class Skip(PlansAhead, Stage):
         return []
 
     def chance(self, visits: int) -> float:
-        """The acceptance probability after ``visits`` consecutive unanimous visits."""
+        """Return the acceptance probability after ``visits`` consecutive unanimous visits."""
         return max(self.keep**visits, self.floor)
 
     def admits(self, problem: Problem, step: int) -> bool:
@@ -124,8 +124,8 @@ class Skip(PlansAhead, Stage):
         remember(self._streaks, key, _Streak(solved, visits, seed=group.rollouts[0].seed))
 
     def state_dict(self) -> dict[str, Any]:
-        """Per problem, oldest first: common outcome, number of visits, seed, and how often the problem has come up
-        since the last visit."""
+        """Return for each problem, oldest first: common outcome, number of visits, seed, and how often the problem has
+        come up since its last visit."""
         return {"streaks": [[key, *astuple(streak)] for key, streak in self._streaks.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

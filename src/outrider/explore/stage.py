@@ -56,7 +56,7 @@ class Stage(Options):
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """All state needed to resume, as JSON data."""
+        """Return all state needed to resume, as JSON data."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -149,7 +149,7 @@ class Vip(Allocation):
         return [float(p) for p in np.clip(1 / (1 + np.exp(-latents)), self.epsilon, 1 - self.epsilon)]
 
     def _rows(self, questions: Sequence[str]) -> tuple[Floats, Floats]:
-        """The kernel ``K`` between the questions and all remembered questions, and ``g`` of the questions."""
+        """Return the kernel ``K`` between the questions and all remembered questions, and ``g`` of the questions."""
         cosines = self.embed.cosines(questions, [text for text, _ in self._seen.values()]).astype(np.float64)
         kernel = np.exp((cosines - 1) / self.bandwidth**2)
         return kernel, (kernel * [share for _, share in self._seen.values()]).sum(1)
@@ -190,7 +190,7 @@ class Vip(Allocation):
             self._seen[key] = text, before + float(share)
 
     def state_dict(self) -> dict[str, Any]:
-        """Each question with its weight in the prediction, oldest first."""
+        """Return each question with its weight in the prediction, oldest first."""
         return {"seen": [[key, *entry] for key, entry in self._seen.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -27,8 +27,8 @@ class Surrogate(Options):
 
     @property
     def per_response(self) -> bool:
-        """Whether a response has a single ratio. All tokens of the response are trained through this ratio, so no token
-        can be excluded."""
+        """Whether a response has a single ratio. If so, all tokens of the response are trained through this ratio, and
+        no token can be excluded."""
         return False
 
     @property

@@ -42,7 +42,7 @@ class Trajectory:
             after each turn.
         turn: tokens of the current turn, including those from a branch's prefix.
         turns: number of turns sent to the environment.
-        heard: observations so far, whose positions in the text are not set yet.
+        heard: observations so far; their positions in the rollout's text are set later.
         stop: stop reason; None while the rollout continues.
     """
 

@@ -14,7 +14,7 @@ from outrider.sample.vllm_requests import VllmRequests, sampled_tokens
 
 
 class VllmInside:
-    """Samples with a vLLM engine in this process, which batches all requests; vLLM returns no entropies."""
+    """Samples with a vLLM engine in this process, which batches all requests. vLLM does not return entropies."""
 
     engines = 1
     gives_entropies = False

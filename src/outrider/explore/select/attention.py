@@ -73,7 +73,7 @@ class Attention(Selector):
         return [Pivot(chain.rollout, at) for at in chosen]
 
     def influence(self, attention_HSS: NDArray[np.float64]) -> NDArray[np.float64]:
-        """F of every step, float64 ``[S]``, from mean attention ``[H, S, S]`` (rows attend to columns).
+        """Return F of every step, float64 ``[S]``, from mean attention ``[H, S, S]`` (rows attend to columns).
 
         >>> attention = np.zeros((2, 3, 3))
         >>> attention[0, 1:, 0], attention[1, 2, 0] = 0.2, 0.3
