@@ -1,4 +1,4 @@
-r"""The prefix policy: which tokens of a branch (a continuation of another rollout) are trained. NumPy only.
+r"""The prefix policy: which tokens of a branch (a continuation of another rollout) are trained. Uses only NumPy.
 
 A token that several rollouts share was sampled once, by its *owner*. Let :math:`a_i(t)` be the advantage of rollout
 :math:`i` at token :math:`t`, and :math:`w` the token's weight in its row. On-policy, the negative gradient of the loss

@@ -34,7 +34,7 @@ def token_texts_of(members: Members, reader: str) -> Sequence[NDArray[np.str_]]:
     """Return the text of every trainable token, one array per member.
 
     Raises:
-        UserError: no texts were given.
+        UserError: the members have no token texts.
         ValueError: see :func:`logprobs_of`.
     """
     return _recorded(members.token_texts_GT, members, reader, "text", "they were not given here")

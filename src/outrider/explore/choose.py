@@ -1,4 +1,4 @@
-"""Choose: prefer problems on which a generated token is predicted to improve the objective most."""
+"""Choose: prefers problems on which a generated token is predicted to improve the objective most."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Choose(PlansAhead, Stage):
     :class:`~outrider.explore.pass_rate_model.PassRateModel`. ``best`` is the highest value over all difficulty levels,
     where a level's value is the value of a new problem of this level.
 
-    Why: if gradient noise dominates, an update step of fixed norm changes the objective by
-    :math:`\sum_i w_i C_i / (\sum_i w_i^2 N_i / n_i)^{1/2}`. Problem i has weight :math:`w_i` and :math:`n_i` rollouts;
-    :math:`C_i` is the inner product of its gradient with the objective's gradient, and :math:`N_i` the noise of one
-    rollout. Under optimal weights the square of this change is :math:`\sum_i n_i C_i^2 / N_i`, so the value of a token
-    is :math:`C^2 / (N c)`. :math:`N = F p (1 - p)` if a score's norm does not depend on the reward.
-    :math:`C = p (1 - p) \delta`, where :math:`\delta` is the distance, along the objective's gradient, between the mean
-    scores of correct and incorrect responses. We assume that :math:`\delta` is equal for all problems.
+    The reason for this value is as follows. If gradient noise dominates, an update step of fixed norm changes the
+    objective by :math:`\sum_i w_i C_i / (\sum_i w_i^2 N_i / n_i)^{1/2}`. Problem i has weight :math:`w_i` and
+    :math:`n_i` rollouts; :math:`C_i` is the inner product of its gradient with the objective's gradient, and
+    :math:`N_i` the noise of one rollout. Under optimal weights the square of this change is :math:`\sum_i n_i C_i^2 /
+    N_i`, so the value of a token is :math:`C^2 / (N c)`. :math:`N = F p (1 - p)` if a score's norm does not depend on
+    the reward. :math:`C = p (1 - p) \delta`, where :math:`\delta` is the distance, along the objective's gradient,
+    between the mean scores of correct and incorrect responses. We assume that :math:`\delta` is equal for all problems.
     ``benchmarks/studies/worth.py`` measured C and N: C grows with :math:`p (1 - p)` and does not depend on response
     length. N deviates from the formula: it is about :math:`p^{0.7} (1 - p)^{0.5}` times the length to the power 0.8
     [0.3, 1.1]. Accepting only the best problems would improve the policy on those problems alone, so every problem

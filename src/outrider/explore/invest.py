@@ -1,4 +1,4 @@
-"""Invest: allocate rollouts to minimise gradient variance per generated token."""
+"""Invest: allocates rollouts so that gradient variance is minimal for the number of generated tokens."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Invest(PlansAhead, Stage):
 
     Raises:
         ValidationError: ``k <= min_n <= n <= max_n`` does not hold.
-        ValueError: the recipe's credit ``stated_goal`` has another ``k``.
+        ValueError: the recipe's credit ``stated_goal`` has a different ``k``.
 
     >>> Invest(k=2).min_n
     2

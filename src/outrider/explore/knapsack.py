@@ -32,7 +32,7 @@ def enough(p: float, chance: float, most: int) -> int:
     """Return the number of rollouts, at most ``most``, that yield both a success and a failure with a probability of
     about ``chance``.
 
-    ``log(1 - chance) / log(max(p, 1 - p))``, rounded down.
+    The number is ``log(1 - chance) / log(max(p, 1 - p))``, rounded down.
 
     >>> enough(0.5, 0.9, 128), enough(1 / 16, 0.9, 128), enough(1 / 93, 0.9, 128)
     (3, 35, 128)

@@ -146,7 +146,7 @@ class Visit(NamedTuple):
 
 
 def noise(rollout: Rollout) -> float:
-    r"""Gradient noise of a rollout: :math:`\sum_t 1 - \pi(y_t)` over its trainable tokens.
+    r"""Return the gradient noise of a rollout: :math:`\sum_t 1 - \pi(y_t)` over its trainable tokens.
 
     Its expectation equals the expected squared norm of the rollout's score with respect to the logits,
     :math:`\sum_t \lVert e_{y_t} - \pi_t \rVert^2`: at each token, which has its own logits, both are :math:`1 - \sum_v

@@ -27,9 +27,10 @@ Counts = NDArray[np.int64]
 def reduction(successes_P: Counts, n_P: Counts, confidence: float) -> Floats:
     """Predict how much one more rollout reduces the half-width of the confidence interval of each problem's pass rate.
 
-    ``Δ(n) = h(n) - h(n + 1)``, ``h(n) = t s / sqrt(n)`` (Eqs. 1 and 2). ``t`` is the ``(1 + confidence) / 2`` quantile
-    of Student's t distribution with ``n - 1`` degrees of freedom. ``s`` is the sample standard deviation (denominator
-    ``n - 1``) of the 0/1 outcomes, assumed not to change. The reduction is 0 if all outcomes are equal.
+    The reduction is ``Δ(n) = h(n) - h(n + 1)``, where ``h(n) = t s / sqrt(n)`` (Eqs. 1 and 2). ``t`` is the ``(1 +
+    confidence) / 2`` quantile of Student's t distribution with ``n - 1`` degrees of freedom. ``s`` is the sample
+    standard deviation (denominator ``n - 1``) of the 0/1 outcomes, assumed not to change. The reduction is 0 if all
+    outcomes are equal.
 
     With fewer than two rollouts ``s`` is undefined and the interval is infinite. Our choice: such a problem counts as
     having two rollouts with ``s = 0.5``, and its reduction is capped at the largest reduction among problems with known
@@ -64,8 +65,8 @@ class Prioritise(Stage):
     """Divides the remaining rollouts of a step's budget ``total`` among the problems, in proportion to their
     priorities.
 
-    ``Π_q = Δ_q(n_q) + λ sqrt(log(1 + T) / n_q)`` (Eq. 3): :func:`reduction` plus :func:`exploration_bonus`. The
-    remaining budget is split evenly over ``rounds``; a remainder goes to earlier rounds.
+    A problem's priority is ``Π_q = Δ_q(n_q) + λ sqrt(log(1 + T) / n_q)`` (Eq. 3), the sum of :func:`reduction` and
+    :func:`exploration_bonus`. The remaining budget is split evenly over ``rounds``; a remainder goes to earlier rounds.
     :func:`outrider.explore.apportion.apportion` divides a round's budget. Ties go to problems with fewer rollouts; a
     random order, drawn for the round, breaks further ties. Priorities are re-estimated in each round, from all rollouts
     of a problem that start at its prompt and that the verifier could score (branches do not estimate the pass rate from

@@ -26,7 +26,7 @@ class Refill(Stage):
 
     new problems. ``share`` estimates the share of mixed groups by the rule of succession, and is never 0. The second
     term limits the round's number of problems if ``share`` is small. After ``attempts`` rounds the step trains on the
-    mixed groups so far, and the metric ``missing`` counts how many more the target requires.
+    mixed groups so far, and the metric ``missing`` counts how many more mixed groups the target requires.
 
     Reasons for dropping: ``refill: solved``, ``refill: unsolved``, ``refill: truncated`` (unsolved, and every rollout
     was truncated), ``refill: unscorable`` (the verifier failed on every rollout), and ``refill: surplus`` (mixed, but

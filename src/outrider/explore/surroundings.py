@@ -20,7 +20,7 @@ class Surroundings(NamedTuple):
         task: name of the task.
         turns: whether the task's rollouts have several turns.
         after: the stages after this stage, in order.
-        goal: k of the pass@k objective, if the credit of stream ``main`` has one.
+        goal: k of the pass@k objective of the credit of stream ``main``; None if this credit has no such objective.
     """
 
     before: Sequence[object]

@@ -28,7 +28,7 @@ LEAST: dict[Estimator, int] = {
 
 
 def variance(n: int, p: float, estimator: Estimator) -> float:
-    """Variance of a problem's gradient from ``n`` rollouts, up to a common factor: ``p (1 - p) f(n)``.
+    """Return the variance of a problem's gradient from ``n`` rollouts, up to a common factor: ``p (1 - p) f(n)``.
 
     ``f`` is ``1 / (n - 1)`` if the baseline is the mean of the other rollouts, and ``(n - 1) / n^2`` if the baseline is
     the group mean (theorems 5.2 and 5.1, which assume that scores are independent of rewards).

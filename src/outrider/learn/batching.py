@@ -53,9 +53,9 @@ def split_by_tokens(rows: Sequence[Sized], parts: int, shares: bool = True) -> l
     """Split rows over ranks to minimise the maximum number of tokens per rank. Every rank computes the same split.
 
     The better of two splits is used. The first split assigns rows from longest to shortest, each to the rank with the
-    fewest tokens so far (ties go to the lowest rank). With this split, nearly every rank computes a shared context. The
-    second split sorts rows by context and cuts the sorted rows into one run per rank, so nearly all contexts are
-    computed only once.
+    fewest tokens so far (ties go to the lowest rank). With this split, a shared context is computed on nearly every
+    rank. The second split sorts rows by context and cuts the sorted rows into one run per rank, so nearly all contexts
+    are computed only once.
     """
     loads = [0] * parts
     longest_first: list[list[Sized]] = [[] for _ in range(parts)]

@@ -65,9 +65,9 @@ def ran_out(error: BaseException) -> bool:
 
 @contextmanager
 def memory_limit(free: int | None) -> Iterator[None]:
-    """Context manager that limits this process to ``free`` more bytes; None: no limit.
+    """Context manager that limits this process to ``free`` additional bytes; None for no limit.
 
-    There is no limit on systems without ``RLIMIT_DATA``.
+    Systems without ``RLIMIT_DATA`` have no limit.
     """
     if free is None:
         yield
@@ -120,7 +120,7 @@ def _container(root: Path) -> list[int]:
 
 
 def _held() -> int:
-    """Return the bytes of data of this process, as counted by ``RLIMIT_DATA``."""
+    """Return the size of this process's data in bytes, as counted by ``RLIMIT_DATA``."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmData:"):
             return int(line.split()[1]) * 1024

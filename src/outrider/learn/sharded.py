@@ -142,7 +142,7 @@ class _Statistics(torch.nn.Module):
 
 
 def _without_weights(model: PreTrainedModel) -> PreTrainedModel:
-    """Return a copy of the model without weights, to load assembled weights into; no weight is copied."""
+    """Return a copy of the model without weights, into which assembled weights are loaded; no weight is copied."""
     memo: dict[int, Tensor] = {}  # marks tensors as already copied for deepcopy
     for tensor in [*model.parameters(), *model.buffers()]:
         empty = torch.empty_like(tensor, device="meta")

@@ -1,6 +1,6 @@
 r"""Training by a Tinker service: Outrider computes credit, selections and denominators; the service computes gradients.
 
-A service has a few built-in losses, over rows with one advantage per token. If the objective is one of these losses,
+A service offers a few built-in losses for rows with one advantage per token. If the objective is one of these losses,
 all factors of the objective are multiplied into the advantage. The gradient of any other objective is linear in the
 gradients of log-probabilities,
 

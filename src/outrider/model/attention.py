@@ -58,8 +58,8 @@ def use_plans(model: PreTrainedModel) -> None:
 
 
 def use_own(model: PreTrainedModel) -> None:
-    """Undo :func:`use_plans`: restore transformers' default attention. The function does nothing if it is already in
-    use."""
+    """Undo :func:`use_plans`: restore transformers' default attention. The function does nothing if the default
+    attention is already in use."""
     if model.config._attn_implementation == NAME:
         model.set_attn_implementation("sdpa" if model._supports_sdpa else "eager")
 

@@ -69,7 +69,7 @@ class TinkerService:
     """A connection to a service, for one adapter on one model of the service.
 
     Args:
-        model: the service's name of the model.
+        model: the service's name for the model.
         seed: seed of the adapter's random matrices, if the service accepts a seed.
 
     Raises:

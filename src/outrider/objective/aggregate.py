@@ -1,4 +1,4 @@
-"""Aggregation of token losses: the denominator of each loss stream, over an optimizer batch. NumPy only."""
+"""Aggregation of token losses: the denominator of each loss stream, over an optimizer batch. Uses only NumPy."""
 
 from __future__ import annotations
 

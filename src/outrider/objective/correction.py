@@ -64,7 +64,7 @@ class Correction(Options):
     def importance(self, weights: Floats) -> tuple[Floats, Flags]:
         """Return the corrected weights, and whether each was truncated or masked, from weights ``[tokens or rows]``.
 
-        Each result may depend on its own weight only, since a call may get the weights of a step or of a micro-batch.
+        Each result may depend only on its own weight, since a call may get the weights of a step or of a micro-batch.
         """
         raise NotImplementedError
 
@@ -73,8 +73,8 @@ class Weighed(NamedTuple):
     """Importance weights of a sequence of rows.
 
     Attributes:
-        weights: before truncation or masking, ``[tokens or rows]``.
-        importance_R: for each row, one weight per trainable token, or one for the whole row.
+        weights: the weights before truncation or masking, ``[tokens or rows]``.
+        importance_R: for each row, one weight per trainable token, or one weight for the whole row.
         clamped: whether each of ``weights`` was truncated or masked.
     """
 
@@ -84,7 +84,7 @@ class Weighed(NamedTuple):
 
 
 def weigh(correction: Correction, log_RN: Sequence[Floats]) -> Weighed:
-    """Return the weights of rows from the float64 log ratios, learner to sampler, of their trainable tokens.
+    """Return the weights of rows, given the log ratios (learner to sampler, float64) of their trainable tokens.
 
     A row without trainable tokens has no weight.
     """

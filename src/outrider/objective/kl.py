@@ -1,6 +1,6 @@
 r"""Estimators of the KL to a reference model, and their gradients as a loss.
 
-With :math:`d = \log\pi_\mathrm{ref}(y_t) - \log\pi(y_t)` for a sampled token:
+The estimators depend on :math:`d = \log\pi_\mathrm{ref}(y_t) - \log\pi(y_t)` of a sampled token:
 
 ========  ===================  ====================================  ====================================
 name      value                mean of the value                     mean of the gradient

@@ -1,4 +1,5 @@
-"""KL-Cov: penalises the distance from the old policy at tokens whose updates lower entropy the most. NumPy only."""
+"""KL-Cov: penalises the distance from the old policy at tokens whose updates lower entropy the most. Uses only
+NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interface of a token selection, which gives some tokens of an optimizer batch a different loss. NumPy only."""
+"""Interface of a token selection, which gives some tokens of an optimizer batch a different loss. Uses only NumPy."""
 
 from __future__ import annotations
 

@@ -118,7 +118,8 @@ class Simko(Bounded):
 
 
 def row_quantiles(values_N: Tensor, live_N: Tensor, lengths: Sequence[int], q: float) -> Tensor:
-    """Return the quantile of the live values in each token's row, ``[N]``, interpolated linearly; NaN if none is live.
+    """Return the quantile of the live (trainable) values in each token's row, ``[N]``, interpolated linearly; NaN if
+    the row has no live value.
 
     >>> import torch
     >>> values, live = torch.tensor([1.0, 3.0, 2.0, 5.0]), torch.tensor([True, True, True, False])

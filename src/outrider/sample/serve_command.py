@@ -20,7 +20,7 @@ def serve_command(model: str, port: int, dtype: str, lora: int | None, python: s
 
     Args:
         lora: maximum adapter rank; None disables adapters.
-        python: Python interpreter with vLLM; None: the current one.
+        python: Python interpreter with vLLM; None for the current interpreter.
 
     Raises:
         UserError: the interpreter has no vLLM, or the rank is not supported.

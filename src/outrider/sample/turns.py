@@ -36,7 +36,7 @@ class TurnSampler:
 
     Args:
         environments: pool of the task's environments.
-        most_turns: maximum number of turns per rollout, including those of a branch's prefix.
+        most_turns: maximum number of turns per rollout, including the turns in a branch's prefix.
         most_rollouts: maximum number of concurrent rollouts; the rollouts of one request always run together.
     """
 

@@ -184,7 +184,7 @@ class VllmSampler:
         return self._requests.rollouts(requests, sampled, self.version)
 
     def close(self) -> None:
-        """End all threads, even waiting ones, and remove the weights of the last sync."""
+        """End all threads, even waiting threads, and remove the weights of the last sync."""
         for server in self._servers:
             server.close()
         self._pool.shutdown(cancel_futures=True)

@@ -52,7 +52,7 @@ class VllmEngine:
 
     Attributes:
         takes_adapter: whether the engine has the base weights, so that syncs send only the adapter.
-        notices: messages for the user, such as why vLLM cannot load the adapter.
+        notices: messages for the user, such as the reason why vLLM cannot load the adapter.
 
     Raises:
         UserError: vLLM is not installed, or does not start with this model.

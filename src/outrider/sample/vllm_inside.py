@@ -40,7 +40,7 @@ class VllmInside:
         return self._taken(version)
 
     def sleep(self) -> None:
-        """Free the engine's GPU memory until the next weight sync, with ``engine.sampler.vllm.sleep``."""
+        """Free the engine's GPU memory until the next weight sync, if ``engine.sampler.vllm.sleep`` is set."""
         self._engine.sleep()
 
     def _taken(self, version: int) -> dict[str, int]:
