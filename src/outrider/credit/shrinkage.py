@@ -64,7 +64,7 @@ class _Others:
         self._sizes = [len(each) for each in rewards]
         scored = [each for each in rewards if len(each)]
         self._place = np.cumsum([0, *(size > 0 for size in self._sizes)])  # index among the groups with rewards
-        # subtracted, so that the mean of equal rewards has no rounding error; the first of the other groups
+        # a first reward from the other groups is subtracted, so that the mean of equal rewards has no rounding error
         self._first = [each[0] for each in scored[:2]]
         self._means = [np.array([(each - first).mean() for each in scored]) for first in self._first]
         self._variances = np.array([(each - each[0]).var(ddof=1) if len(each) > 1 else np.nan for each in scored])

@@ -43,7 +43,7 @@ class Replay(Stage):
     surrogate ``likelihood``, treat the replay as if the current policy had sampled it.
 
     A replayed rollout is not a sample of the current policy, so it does not count in any pass rate, cost, stage or
-    report. In the records its context is ``replayed``, and its original id is given. The replay is trained on, so the
+    report. In the records its context is ``replayed`` and includes the original id. The replay is trained on, so the
     learner's metrics (``learn/…``, and the metrics of a correction) include the replay. The stage must come last.
 
     Degenerate cases: nothing is replayed if no success is stored, if the verifier could score none of the group's
