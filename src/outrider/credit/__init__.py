@@ -1,4 +1,4 @@
-"""Credit (advantage estimation): turns a group's rewards into one advantage per trained token. NumPy only."""
+"""Credit (advantage estimation): turns a group's rewards into one advantage per trained token. Uses only NumPy."""
 
 from outrider.credit.annealed_passk import AnnealedPassK
 from outrider.credit.boundary_gate import BoundaryGate

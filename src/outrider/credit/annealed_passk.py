@@ -14,14 +14,15 @@ from outrider.credit.passk import PassK
 
 
 class AnnealedPassK(Baseline):
-    r"""Pass@k training (:class:`PassK`) with a k that falls linearly from ``first`` to ``last`` over ``steps`` training
+    r"""Pass@k training (:class:`PassK`) in which k falls linearly from ``first`` to ``last`` over ``steps`` training
     steps.
 
     .. math:: k_s = \text{first} - \Big\lfloor (\text{first} - \text{last} + 1)
               \min\Big(\frac{s - 1}{\text{steps}}, 1\Big) \Big\rfloor, \quad \text{at least last}
 
-    in step s, counted from 1. Each k is used for the same number of steps; after the schedule k stays at ``last``. With
-    k = 1, the variant ``training`` subtracts the group's mean reward and divides by the population standard deviation.
+    where s is the training step, counted from 1. Each k is used for the same number of steps; after the schedule k
+    stays at ``last``. With k = 1, the variant ``training`` subtracts the group's mean reward and divides by the
+    population standard deviation.
 
     Degenerate cases: as in :class:`PassK`, all rollouts of a group get advantage 0 if the verifier could score fewer
     than k of them.

@@ -69,18 +69,18 @@ def advantages_from_arrays(
             recipe.
         group_ids: one hashable id per row: an integer, a string, or a verl batch's ``uid``.
         rewards: one number per row; NaN means that the verifier failed, and excludes the row from every baseline.
-        mask: ``[B, T]``, 1 for sampled tokens to train on, 0 for padding and tool output.
+        mask: ``[B, T]``, 1 for the sampled tokens to train on, 0 for padding and tool output.
         success: whether each row is correct. May be omitted if rewards are 0 and 1, or -1 and 1.
         logprobs, entropies: ``[B, T]``, values under the sampling policy, with entropies in nats. Values where the mask
             is 0 are ignored. Only some components require these arrays.
         parents: for trees, the index of the row that each row continues; -1 for roots.
-        starts: for trees, the number of trainable tokens between the prompt and a row's own tokens. In the row's own
-            mask these prefix tokens are 0.
+        starts: for trees, the number of trainable tokens between the prompt and a row's own tokens. The row's own mask
+            is 0 at these prefix tokens.
         families: integer label per row; rows of a group with equal labels are siblings. By default, rows with the same
             parent and start are siblings.
-        seeded: whether the prompt contained solved examples or a hint.
-        greedy: whether the row is the greedy response (used as the baseline) instead of a sample.
-        step: training step, counted from 1. Only components that depend on the step require this argument.
+        seeded: whether each row's prompt contained solved examples or a hint.
+        greedy: whether each row is the greedy response (used as the baseline) instead of a sample.
+        step: training step, counted from 1. Required only by components that depend on the step.
 
     Raises:
         UserError: inconsistent or missing arrays, or an invalid chain (:func:`chain_of`).
@@ -153,7 +153,7 @@ def _array(name: str, values: ArrayLike) -> NDArray[Any]:
 
 
 def _column(name: str, values: ArrayLike | None, rows: int, kind: type[np.generic], missing: int = 0) -> NDArray[Any]:
-    """Return one value per row; ``missing`` in every row if ``values`` is None."""
+    """Return one value per row; every value is ``missing`` if ``values`` is None."""
     if values is None:
         return np.full(rows, missing, kind)
     given = _array(name, values)

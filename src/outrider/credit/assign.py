@@ -1,4 +1,5 @@
-"""Assigns advantages in a step: each rollout becomes a training row, or gets the reason why it is not used."""
+"""Assigns the advantages of a training step: each rollout becomes a training row or is marked as unused, with a
+reason."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from outrider.record.row import WeightedRow, row_of
 
 
 class Assigned(NamedTuple):
-    """Rows to train on, and the step's groups, in which each rollout has its advantages or the reason why it is not
-    used."""
+    """The rows to train on, and the step's groups. In the groups, each rollout has advantages or the reason why it is
+    unused."""
 
     rows: list[WeightedRow]
     groups: list[Group]
@@ -34,12 +35,12 @@ def assign(
 ) -> Assigned:
     """Run the credit chain of each loss stream over all groups of the stream.
 
-    Every rollout with trainable tokens becomes a row, in order. A row with zero advantage counts in the loss
-    denominators too. With ``always_trained`` (for example because of a KL penalty) such a row is also trained on.
-    Otherwise the rollout of such a row is marked as unused, because it is ``unscorable`` (no reward) or has ``no
-    advantage``. A rollout without trainable tokens is marked ``no tokens``. Rollouts that an exploration stage has
-    marked as unused, or whose context excludes them from training, do not become rows. These rollouts count in
-    baselines but not in loss denominators.
+    Every rollout with trainable tokens becomes a row, in order. A row with zero advantage also counts in the loss
+    denominators. With ``always_trained`` (for example because of a KL penalty) such a row is also trained on. Otherwise
+    the row's rollout is marked as unused, with the reason ``unscorable`` (no reward) or ``no advantage``. A rollout
+    without trainable tokens is marked ``no tokens``. Rollouts that an exploration stage has marked as unused, or whose
+    context excludes them from training, do not become rows. These rollouts count in baselines but not in loss
+    denominators.
 
     ``encode`` tokenizes the plain prompt, for rollouts that are trained with the original prompt instead of the prompt
     they were sampled from. ``prefix`` selects which tokens of a branch (a continuation of another rollout) are trained
@@ -86,8 +87,8 @@ def _credited(
     prefix: PrefixPolicy,
     token_texts: TokenTexts | None,
 ) -> list[dict[str, CreditedRollout]]:
-    """Return, for each group, the rollouts with their advantages, by rollout id. A chain sees all groups of its stream
-    at once, since batch baselines need all groups."""
+    """Return each group's rollouts with their advantages, keyed by rollout id. A chain gets all groups of its stream at
+    once, since batch baselines need them."""
     streams: dict[str, list[_Part]] = {}
     for index, group in enumerate(groups):
         branched = prefix != "mask" and any(r.parent is not None for r in group.rollouts)

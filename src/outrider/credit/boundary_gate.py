@@ -20,9 +20,9 @@ class BoundaryGate(Shaper):
 
     is the expected slope of pass@k, :math:`1 - (1 - p)^k`, for a problem with ``c`` successes among ``n`` valid members
     (rollouts that the verifier could score) and a uniform prior on p. Advantages are multiplied by :math:`\min(u(c) /
-    u(1), 1)`, or by 0 if :math:`u(c) < \tau (n + 1)`. For large k, pass@k is close to 1 once a problem has one success.
-    A group without a success has a gradient only under the baseline ``no_baseline`` with a negative reward for
-    failures. Such a group is weighted like a group with one success.
+    u(1), 1)`, or by 0 if :math:`u(c) < \tau (n + 1)`. For large k the slope is small for most groups with a success,
+    since their pass@k is already close to 1. A group without a success has a gradient only under the baseline
+    ``no_baseline`` with a negative reward for failures. Such a group is weighted like a group with one success.
 
     Degenerate cases: without a valid member every advantage is 0. With k = 1 all groups have the same weight. A group
     of one rollout is not a special case.

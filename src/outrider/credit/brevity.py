@@ -12,19 +12,19 @@ from outrider.credit.overlong import path_lengths
 
 
 class Brevity(RewardShaper):
-    r"""Adds a length reward that ranks a response between the group's shortest and longest; failures get only
+    r"""Adds a reward for a response's length, relative to the group's shortest and longest; failures get only
     penalties.
 
     .. math:: r_i' = r_i + \lambda \begin{cases} \ell_i & \text{if member } i \text{ succeeds} \\ \min(0, \ell_i) &
               \text{otherwise} \end{cases} \qquad
               \ell_i = \frac12 - \frac{L_i - L_{(1)}}{L_{(n)} - L_{(1)}} \in [-\tfrac12, \tfrac12]
 
-    with the minimum and maximum length over the valid members. A response's length is counted as in :class:`Overlong`
-    (trainable tokens of the whole path), but there is no length limit.
+    where :math:`L_{(1)}` and :math:`L_{(n)}` are the minimum and maximum length among the valid members. A response's
+    length is counted as in :class:`Overlong` (trainable tokens of the whole path), but there is no length limit.
 
-    Degenerate cases: if all lengths are equal, or there is one valid member, rewards do not change. Invalid members
-    (rollouts that the verifier could not score) keep their reward, even if it is NaN, and do not count in the minimum
-    and maximum length. A group of failures of different lengths gets a gradient towards shorter responses.
+    Degenerate cases: rewards do not change if all lengths are equal or the group has only one valid member. Invalid
+    members (rollouts that the verifier could not score) keep their reward, even if it is NaN, and do not count in the
+    minimum and maximum length. A group of failures of different lengths gets a gradient towards shorter responses.
 
     Source: Kimi k1.5, arXiv 2501.12599, section 2.3.3. The paper does not state the weight of this reward, and adds the
     reward only after an initial training phase.

@@ -23,8 +23,8 @@ class RewardShaper(Options):
 
     @property
     def response_limit(self) -> int | None:
-        """The response limit in tokens that the shaper assumes, which must equal the sampler's limit; None for no
-        limit."""
+        """The response limit in tokens that the shaper assumes; the sampler must have the same limit. None if the
+        shaper assumes no limit."""
         return None
 
     def rewards(self, members: Members, step: int) -> Floats:
@@ -36,7 +36,7 @@ class Baseline(Options):
     """Maps the rewards of one group to advantages; rollouts that the verifier could not score get 0.
 
     Most baselines give all tokens of a rollout the same advantage. A baseline whose advantages vary within a rollout,
-    as between segments of a tree, overrides ``per_token`` instead of ``advantages``.
+    for example between segments of a tree, overrides ``per_token`` instead of ``advantages``.
     """
 
     by_segment: ClassVar[bool] = False
@@ -57,8 +57,8 @@ class Baseline(Options):
 
     @property
     def goal(self) -> int | None:
-        """The k for which the mean over rollouts is an unbiased estimate of the gradient of pass@k; None if there is no
-        such k."""
+        """The k for which the advantages yield an unbiased estimate of the gradient of pass@k (a mean over rollouts);
+        None if there is no such k."""
         return None
 
     def of_stream(self, groups: Sequence[Members], step: int = 1) -> list[list[Floats]]:
@@ -84,7 +84,8 @@ def stage_of(baseline: Baseline) -> str | None:
 
 
 class BatchBaseline(Baseline):
-    """A baseline with statistics over all groups of a loss stream. A single group is treated as the whole batch."""
+    """A baseline that uses statistics over all groups of a loss stream. A single group is treated as the whole
+    batch."""
 
     def of_batch(self, groups: Sequence[Members]) -> list[Floats]:
         """Return one array per group, with one advantage per member."""
@@ -147,10 +148,10 @@ def split(chain: Sequence[Link]) -> Links:
 def advantages_of(chain: Sequence[Link], groups: Sequence[Members], step: int | None = None) -> list[list[Floats]]:
     """Run a credit chain over all groups of a step in one loss stream.
 
-    Returns, for each group, one float64 array per member with one advantage per trainable token. Reward shapers change
-    the rewards in order, the baseline maps the rewards to advantages, and each shaper changes the advantages that the
-    previous shaper returned. So the order of the shapers matters. ``step`` counts training steps from 1, and may be
-    omitted if no component depends on the step.
+    Returns one float64 array for each member of each group, with one advantage per trainable token. Reward shapers
+    change the rewards one after another, and the baseline maps the rewards to advantages. Each shaper then changes the
+    advantages that the previous shaper returned, so the order of the shapers matters. ``step`` counts training steps
+    from 1, and may be omitted if no component depends on the step.
 
     Raises:
         ValueError: the chain is invalid (see :func:`split`), or ``step`` is missing although a component needs it.

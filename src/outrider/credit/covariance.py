@@ -24,9 +24,9 @@ class Covariance(Shaper):
 
     with means over all N trainable tokens of the group's valid members. A policy-gradient step lowers the entropy in
     proportion to this covariance, and a small share of the tokens accounts for most of the covariance. The number of
-    chosen tokens is :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)`, so short responses may have a larger share
-    than the option. All tokens that tie at the threshold are chosen. Only tokens with positive covariance are chosen:
-    likely tokens with a high advantage, and unlikely tokens with a low advantage.
+    chosen tokens is :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)`, so in a group of short responses the chosen
+    share may exceed the option ``share``. All tokens that tie at the threshold are chosen. Only tokens with positive
+    covariance are chosen. These are likely tokens with a high advantage, and unlikely tokens with a low advantage.
 
     Degenerate cases: if all advantages, or all log-probabilities, are equal, no token is chosen. Tokens of invalid
     members (rollouts that the verifier could not score) do not count in the means and do not change.

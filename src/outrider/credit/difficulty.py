@@ -23,7 +23,7 @@ class Difficulty(Shaper):
     :math:`\rho` is the share among the group's branches.
 
     Both weights are above 0, so no advantage changes its sign. Dividing by the group's standard deviation
-    (:class:`GroupMean`) also weights by difficulty; with both, the two weights are multiplied.
+    (:class:`GroupMean`) also weights by difficulty. If a chain does both, the two weights are multiplied.
 
     Degenerate cases: an advantage of 0 stays 0, as in groups without a gradient and for invalid members (rollouts that
     the verifier could not score). Invalid members do not count in :math:`\rho`.

@@ -24,7 +24,7 @@ class EntropyAdvantage(Shaper):
     with :math:`H` the entropy (nats) of the distribution from which the token was sampled. At uncertain tokens,
     failures are discouraged less and successes reinforced more. :math:`\kappa > 1` keeps the sign. Advantages are
     constants in the loss, so no gradient flows through the entropy. Unlike an entropy bonus in the objective
-    (``objective.entropy``), this bonus does not make the policy more random by itself, and it vanishes as the policy
+    (``objective.entropy``), this bonus does not directly make the policy more random, and it vanishes as the policy
     becomes certain.
 
     Degenerate cases: an advantage of 0 stays 0, as in groups without a gradient and for rollouts without a verdict.

@@ -19,8 +19,8 @@ class Forest:
     branch off.
 
     A rollout is a path from the prompt to its end; all tokens of a segment are shared by exactly the same rollouts. The
-    prompt is not a segment: segments that start at the prompt have parent -1. A leaf is a member's end, so a member
-    that other members continue still has a leaf, in its last segment.
+    prompt is not a segment: segments that start at the prompt have parent -1. A leaf is a member's end. A member that
+    other members continue therefore also has a leaf, in its last segment.
 
     A branch is attached to the member that owns the last token of its prefix. The owner is an earlier ancestor if the
     branch position lies within the parent's own prefix; a branch at position 0 is attached to the prompt. A member
@@ -56,7 +56,7 @@ class Forest:
 
     @staticmethod
     def of(members: Members) -> Forest:
-        """Build the forest of a group, in time linear in members and segments times the branching depth.
+        """Build the forest of a group, in time proportional to (members + segments) times the branching depth.
 
         Raises:
             ValueError: a member is its own ancestor, or a branch starts after its parent's end.

@@ -68,12 +68,12 @@ class GroupMean(Baseline):
         if len(rewards) < 2 or (rewards == rewards[0]).all():
             return np.zeros(len(rewards))
         centred: Floats = rewards - rewards.mean()
-        centred -= centred.mean()  # second pass: removes the rounding of the mean
+        centred -= centred.mean()  # second pass: removes the rounding error of the mean
         return centred / (deviation(rewards) + self.epsilon) if self.std else centred
 
 
 def deviation(rewards: Floats) -> float:
     """Return the standard deviation of at least two rewards, with denominator ``n - 1``, computed in two passes."""
     centred = rewards - rewards.mean()
-    centred -= centred.mean()  # second pass: removes the rounding of the mean
+    centred -= centred.mean()  # second pass: removes the rounding error of the mean
     return float(np.sqrt((centred**2).sum() / (len(rewards) - 1)))

@@ -16,14 +16,15 @@ class MaxRL(Baseline):
     .. math:: A_i = \frac{r_i - \mu}{\hat p}, \qquad \hat p = \frac{c}{n}
 
     over the ``n`` valid members (rollouts that the verifier could score), ``c`` of which are successes. With rewards of
-    0 and 1 this is the published :math:`(r_i - \hat p) / \hat p`: a success gets :math:`1/\hat p - 1`, a failure -1.
+    0 and 1 this is the published :math:`(r_i - \hat p) / \hat p`: a success gets :math:`1/\hat p - 1`, and a failure
+    gets -1.
 
     With rewards of 0 and 1 the objective is the log-likelihood of success. Its gradient is :math:`\nabla \log p =
     \sum_{k \ge 1} \frac1k \nabla \mathrm{pass@}k`; the expected reward has only the first term. The mean over members
-    of :math:`A_i \nabla \log \pi(y_i)` is an unbiased estimate of the first n-1 terms. (Section 3 of the paper counts n
-    terms: its estimator also subtracts the mean score function in a group without a success, which makes failures less
-    likely without a known alternative. The released code gives such a group advantages of 0, and so does this
-    baseline.)
+    of :math:`A_i \nabla \log \pi(y_i)` is an unbiased estimate of the first n-1 terms. The estimator in section 3 of
+    the paper covers n terms, because it also subtracts the mean score function in a group without a success. This
+    subtraction makes the failures less likely although no correct response is known. The released code gives such a
+    group advantages of 0, and so does this baseline.
 
     Degenerate cases: all members get exactly 0 without a success, with one valid member, or with exactly equal rewards.
     An invalid member gets 0 and does not affect the other members.

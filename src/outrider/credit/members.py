@@ -30,8 +30,8 @@ class Members:
         token_texts_GT: the text of each trainable token; empty if no component of the chain reads texts.
         parents_G: int64; the member that each member continues; -1 for a root, and if the parent is not among the
             members (it may belong to another loss stream).
-        starts_G: int64; number of trainable tokens in a member's path before its own tokens; 0 for a root. For
-            ancestors that are not in the group, every token counts as trainable.
+        starts_G: int64; number of trainable tokens in a member's path before its own tokens; 0 for a root. If an
+            ancestor is not in the group, all its tokens count as trainable.
         families_G: int64; an arbitrary label shared by members that continue the same rollout from the same position,
             even if that rollout is not among the members; all roots share one label.
         seeded_G: bool; whether the prompt contained solved examples or a hint.
@@ -67,7 +67,8 @@ class Members:
 
     @property
     def valid_G(self) -> Flags:
-        """Whether each member counts in baselines: it has a finite reward and at least one trainable token.
+        """Whether each member counts in baselines. A member counts if it has a finite reward and at least one trainable
+        token.
 
         Other members are excluded from all statistics, get advantage 0 and do not affect the rest of the group.
         """

@@ -23,10 +23,11 @@ class Novelty(Shaper):
     all its tokens get the same bonus. Log-probabilities are those of trainable tokens, recorded at sampling.
 
     Degenerate cases: a single valid member (a rollout that the verifier could score) has :math:`\eta = 1` and gets no
-    bonus. Failures and invalid members never change. If :math:`A_i \le 0`, the cap makes the bonus 0 (our choice, since
-    Eq. 6 would subtract). A group with only successes therefore has no gradient, although section 3.3 of the paper
-    claims that such a group has one. With ``degenerate_cap`` such a group (all valid members successful, all advantages
-    0) gets :math:`\min(\lambda \max(1 - \eta_i, 0), c)`, centred over its valid members, which implements the claim.
+    bonus. Advantages of failures and invalid members never change. If :math:`A_i \le 0`, the cap makes the bonus 0 (our
+    choice, since Eq. 6 would subtract). A group with only successes therefore has no gradient, although section 3.3 of
+    the paper claims that such a group has one. With ``degenerate_cap`` such a group (all valid members successful, all
+    advantages 0) gets :math:`\min(\lambda \max(1 - \eta_i, 0), c)`, centred over its valid members, which implements
+    the claim.
 
     Source: XRPO, arXiv 2510.06672, Eqs. 4 to 6; λ = 2.5 and κ = 0.5 from section 4.1. Our choice: the mean is over the
     whole group; ``per_conditioning`` separates plain prompts from prompts with examples or hints, since their

@@ -21,8 +21,8 @@ class PassK(Baseline):
     r_j`. :math:`M_i` is the mean of :math:`g_S` over the subsets that contain member i. :math:`M` and :math:`\sigma`
     are the mean and (population) standard deviation of :math:`g_S` over all subsets.
 
-    * ``training``: :math:`A_i = (M_i - M) / (\sigma + \epsilon)`. With rewards of 0 and 1 these are Eqs. 14 and 15 of
-      Pass@k Training: :math:`(1 - M)/\sigma` for a success and :math:`\big(1 - M - \tbinom{n-c-1}{k-1} /
+    * ``training``: :math:`A_i = (M_i - M) / (\sigma + \epsilon)`. With rewards of 0 and 1 this formula equals Eqs. 14
+      and 15 of Pass@k Training: :math:`(1 - M)/\sigma` for a success and :math:`\big(1 - M - \tbinom{n-c-1}{k-1} /
       \tbinom{n-1}{k-1}\big) / \sigma` for one of the :math:`n - c` failures, where :math:`M = 1 - \tbinom{n-c}{k} /
       \tbinom{n}{k}`.
     * ``pkpo``: :math:`A_i = k` times the mean of :math:`g_S - g_{S \setminus i}` over the subsets that contain i, which
@@ -32,8 +32,9 @@ class PassK(Baseline):
       numerator of ``training``. For k = 1 this variant is :class:`GroupMean` without ``std``.
 
     The mean over members of :math:`A_i \nabla \log \pi(y_i)` estimates the gradient of pass@k (for rewards other than 0
-    and 1, of the expected best of k). The estimate is unbiased under ``pkpo``, and scaled by exactly the factor
-    :math:`1 - k/n` under ``pkpo_centred``. PKPO sums over members instead of averaging, hence the factor n.
+    and 1, the gradient of the expected best reward of k responses). Under ``pkpo`` the estimate is unbiased; under
+    ``pkpo_centred`` it is scaled by exactly the factor :math:`1 - k/n`. PKPO sums over members instead of averaging,
+    hence the factor n.
 
     Advantages are computed from the differences of sorted rewards. From the j-th reward (counted from 0) to the next,
     :math:`M_i` rises by :math:`\tbinom{j}{k-1} / \tbinom{n-1}{k-1}` times the difference, and Eq. 33 times n / k rises
@@ -42,11 +43,11 @@ class PassK(Baseline):
 
     Degenerate cases: with fewer than k valid members (rollouts that the verifier could score), or exactly equal
     rewards, all members get exactly 0 and are reported as rollouts without advantage. Under ``training`` all members
-    also get 0 if every subset contains a best response (fewer than k failures), so always for k = n. An invalid member
-    gets 0 and does not affect the other members.
+    also get 0 if every subset contains a best response (fewer than k failures), which always holds for k = n. An
+    invalid member gets 0 and does not affect the other members.
 
-    Sources: Pass@k Training, Chen et al. 2025, arXiv 2508.10751, section 2.4, and its released code, for rewards of
-    0 and 1, with an epsilon of 1e-6; PKPO, Walder & Karkhanis 2025, arXiv 2505.15201, sections 3.2 and 4.3.
+    Sources: Pass@k Training, Chen et al. 2025, arXiv 2508.10751, section 2.4, and its released code (for rewards of 0
+    and 1, with epsilon 1e-6); PKPO, Walder & Karkhanis 2025, arXiv 2505.15201, sections 3.2 and 4.3.
 
     >>> m = Members(np.array([1.0, 0, 0, 0]), np.array([True, False, False, False]), np.full(4, 5))
     >>> PassK(k=2).advantages(m).round(3).tolist()
@@ -86,7 +87,7 @@ class PassK(Baseline):
         )  # M_i, or Eq. 33, relative to the lowest reward
         if self.variant != "pkpo":
             values -= values.mean()
-            values -= values.mean()  # second pass: removes the rounding of the mean
+            values -= values.mean()  # second pass: removes the rounding error of the mean
         if self.variant == "training":
             values = values / (_deviation(gains, k) + self.epsilon) if values.any() else values
         else:
@@ -96,8 +97,8 @@ class PassK(Baseline):
 
 
 def _deviation(gains: Floats, k: int) -> float:
-    """Return the population standard deviation of the best of k over all subsets, from the differences of the sorted
-    rewards."""
+    """Return the population standard deviation of the subsets' best rewards, computed from the differences of the
+    sorted rewards."""
     n = len(gains) + 1
     chances = np.array([comb(j, k - 1) / comb(n, k) for j in range(n)])  # probability that a subset's best is the j-th
     best = np.concatenate([[0.0], np.cumsum(gains)])

@@ -1,4 +1,4 @@
-r"""The prefix policy: which tokens of a branch (a continuation of another rollout) are trained. NumPy only.
+r"""The prefix policy: which tokens of a branch (a continuation of another rollout) are trained. Uses only NumPy.
 
 A token that several rollouts share was sampled once, by its *owner*. Let :math:`a_i(t)` be the advantage of rollout
 :math:`i` at token :math:`t`, and :math:`w` the token's weight in its row. On-policy, the negative gradient of the loss
@@ -22,17 +22,17 @@ chain. Branches in a separate stream train their prefixes in that stream under `
 parents' rows under ``count_once``. A segment's value is known only in its owner's stream; in other streams the
 segment's tokens stay context, which is not trained.
 
-A rollout that is excluded (by its context or by a stage) has no row. Neither excluded rollouts nor rollouts without a
-reward count in means. The tokens of an excluded rollout are trained only within the path of a branch under ``repeat``.
-It does not matter how a parent ended, for example whether it was truncated. A prefix whose owner is not in the group
-stays context.
+A rollout that is excluded (by its context or by a stage) has no row. Means exclude such rollouts, and also rollouts
+without a reward. The tokens of an excluded rollout are trained only within the path of a branch under ``repeat``. It
+does not matter how a parent ended, for example whether it was truncated. A prefix whose owner is not in the group stays
+context.
 
 Expected gradients: if the position of a branch does not depend on how its parent ends, every path is a sample of the
 policy. Then, with constant denominators and a baseline that does not depend on the group, the expected gradient under
-``repeat`` equals that of the same number of independent rollouts. ``mask`` and ``count_once`` share a different
-expectation: each *sampled* token counts once, so decisions after a branch point have more weight than decisions before
-it. (``count_once`` removes the variance that comes from the owner's own continuation.) If only failed rollouts are
-branched, paths are not samples of the policy under any prefix policy.
+``repeat`` equals that of the same number of independent rollouts. ``mask`` and ``count_once`` have the same expected
+gradient, which differs from that of ``repeat``: each *sampled* token counts once, so decisions after a branch point
+have more weight than decisions before it. (``count_once`` removes the variance that comes from the owner's own
+continuation.) If branches start only from failed rollouts, paths are not samples of the policy under any prefix policy.
 """
 
 from __future__ import annotations

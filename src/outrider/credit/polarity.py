@@ -20,13 +20,14 @@ class Polarity(Shaper):
 
     ``positive: 0`` is NSR, which only discourages failures; ``negative: 0`` is PSR, which only reinforces successes;
     ``positive: 0.1`` is W-REINFORCE. The paper's estimators have no baseline (:class:`NoBaseline` with rewards of 1 and
-    -1). NSR and PSR then sum to REINFORCE, and groups with only failures have a gradient. After a group baseline such
-    groups have no gradient.
+    -1). The gradients of NSR and PSR then add up to the gradient of REINFORCE, and groups with only failures have a
+    gradient. With a group baseline such groups have no gradient.
 
     Our choice: the factor depends on the verdict, not on the sign of the advantage. The paper splits the objective by
     verdict, and the sign of an advantage may disagree with the verdict. For example, the shaped reward of a long
     correct response may fall below the mean; NSR would then discourage this success, although NSR should ignore
-    successes. With tree segment values as the baseline, a good segment of a failure gets the factor of failures.
+    successes. With tree segment values as the baseline, a failed rollout may have segments with positive advantages;
+    these advantages are also multiplied by ``negative``.
 
     Degenerate cases: an advantage of 0 stays 0, as in groups without a gradient and for rollouts without a verdict.
     With ``positive: 0`` a group with only successes has no gradient; with ``negative: 0`` a group with only failures

@@ -29,9 +29,9 @@ class Position(Shaper):
     token of a one-token response has position 0.
 
     Source: STILL report, arXiv 2508.07534, Eqs. 8 and 12; defaults from section 4.4.2. Our choice: we subtract n = 0.5
-    from :math:`l`. The report subtracts n = -0.5, which would make the bonus :math:`\gamma` almost everywhere; the
-    released code subtracts 0.5. The released code's cap of half of :math:`|A|` is not in the report, so ``cap`` is off
-    by default.
+    from :math:`l`. The report subtracts n = -0.5, which would give almost every token the full bonus :math:`\gamma`;
+    the released code subtracts 0.5. The released code's cap of half of :math:`|A|` is not in the report, so ``cap`` is
+    off by default.
 
     >>> m = Members(np.array([1.0, 0]), np.array([True, False]), np.array([4, 1]))
     >>> [a.round(3).tolist() for a in Position().shape([np.full(4, 0.5), np.array([-0.5])], m, 1)]

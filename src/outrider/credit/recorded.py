@@ -1,4 +1,4 @@
-"""Per-token values that the sampler recorded, checked before credit components read the values."""
+"""Checks the per-token values that the sampler recorded, and returns them to credit components."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def token_texts_of(members: Members, reader: str) -> Sequence[NDArray[np.str_]]:
     """Return the text of every trainable token, one array per member.
 
     Raises:
-        UserError: no texts were given.
+        UserError: the members have no token texts.
         ValueError: see :func:`logprobs_of`.
     """
     return _recorded(members.token_texts_GT, members, reader, "text", "they were not given here")

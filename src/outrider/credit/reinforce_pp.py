@@ -25,11 +25,11 @@ class ReinforcePP(BatchBaseline):
     (:math:`w_i = 1`) or over tokens (:math:`w_i` is the number of trainable tokens).
 
     Our choice: statistics are over responses, and ``group_mean`` is on. The paper computes statistics over the tokens
-    of a batch, but in appendix B.2 over the N samples; the code of verl and OpenRLHF uses tokens. Over tokens, a group
-    of equal rewards gets :math:`-m/s` under ``group_mean``, since long responses shift the mean away from 0. The
-    resulting gradient comes from lengths alone. Over responses the mean is 0, and is set to exactly 0. So groups of
-    equal rewards have no advantage, and no advantage changes its sign. Length normalisation is left to the denominator
-    of the loss.
+    of a batch, but appendix B.2 computes them over the N samples; the code of verl and OpenRLHF uses tokens. With
+    statistics over tokens and ``group_mean``, a group of equal rewards gets :math:`-m/s`, since long responses shift
+    the mean away from 0. The resulting gradient depends on response lengths only. With statistics over responses the
+    mean is 0, and is set to exactly 0. So groups of equal rewards have no advantage, and no advantage changes its sign.
+    Length normalisation is left to the denominator of the loss.
 
     Degenerate cases: with fewer than two valid members in the batch, or exactly equal :math:`x_i`, all members get
     exactly 0. With ``group_mean`` the only member of a group of one has :math:`x_i = 0`; verl uses the member's raw
@@ -37,8 +37,8 @@ class ReinforcePP(BatchBaseline):
     responses to hard problems tend to be below average. An invalid member (a rollout that the verifier could not score)
     gets 0 and does not affect the other members. A single group is treated as the whole batch.
 
-    The KL to the reference model, which the paper adds to the reward (without ``group_mean``), is not included; use the
-    objective's KL term.
+    The paper's KL penalty against the reference model, which is part of the reward without ``group_mean``, is not
+    included. Use the objective's KL term instead.
 
     Source: REINFORCE++, Hu et al. 2025, arXiv 2501.03262v9, section 3. The default epsilon is verl's, but verl adds it
     to the variance.
@@ -82,7 +82,7 @@ class ReinforcePP(BatchBaseline):
         w = lengths if self.weight == "token" else np.ones(len(x))
         if not self.group_mean or self.weight == "token":
             x = x - np.average(x, weights=w)
-            x -= np.average(x, weights=w)  # second pass: removes the rounding of the mean
+            x -= np.average(x, weights=w)  # second pass: removes the rounding error of the mean
         x = x / (np.sqrt((w * x**2).sum() / (w.sum() - 1)) + self.epsilon)
         ends = np.cumsum([int(m.valid_G.sum()) for m in groups])[:-1]
         for result_G, m, part in zip(result, groups, np.split(x, ends), strict=True):

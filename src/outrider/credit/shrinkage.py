@@ -27,11 +27,11 @@ class Shrinkage(BatchBaseline):
     problems similar. For identical problems :math:`s^2` is the sampling noise of their means, and :math:`\lambda_i` is
     one half.
 
-    A group with equal rewards also has advantages, all of one sign, if other groups contain different rewards and have
-    a different mean. Degenerate cases: a group has the leave-one-out baseline if it is the only group, or if rewards
-    are equal within each of the other groups. A single member is compared only with the other groups (:math:`\lambda_i
-    = 1`), and gets 0 if there are no other groups. An invalid member (a rollout that the verifier could not score) gets
-    0 and does not affect the other members.
+    A group with equal rewards can have nonzero advantages, all of one sign. This happens if rewards differ within
+    another group and the other groups' mean reward differs from this group's reward. Degenerate cases: a group uses the
+    leave-one-out baseline if it is the only group, or if rewards are equal within each of the other groups. A single
+    member is compared only with the other groups (:math:`\lambda_i = 1`), and gets 0 if there are no other groups. An
+    invalid member (a rollout that the verifier could not score) gets 0 and does not affect the other members.
 
     Source: Zeng et al. 2025, arXiv 2511.03710, "Shrinking the Variance" (only its abstract, project page and released
     code were available). The released code adds 1e-6 to the denominator, and assumes groups of equal size. This
@@ -54,7 +54,7 @@ class Shrinkage(BatchBaseline):
 
 
 class _Others:
-    """Statistics of all other groups, for each group.
+    """For each group, statistics of all other groups.
 
     Means and variances of groups are computed once. Each group then needs only a pass over the other groups' means and
     variances.
@@ -63,8 +63,8 @@ class _Others:
     def __init__(self, rewards: Sequence[Floats]) -> None:
         self._sizes = [len(each) for each in rewards]
         scored = [each for each in rewards if len(each)]
-        self._place = np.cumsum([0, *(size > 0 for size in self._sizes)])  # of each group among those with rewards
-        # subtracted, so that the mean of equal rewards has no rounding error; the first of the other groups
+        self._place = np.cumsum([0, *(size > 0 for size in self._sizes)])  # index among the groups with rewards
+        # a first reward from the other groups is subtracted, so that the mean of equal rewards has no rounding error
         self._first = [each[0] for each in scored[:2]]
         self._means = [np.array([(each - first).mean() for each in scored]) for first in self._first]
         self._variances = np.array([(each - each[0]).var(ddof=1) if len(each) > 1 else np.nan for each in scored])

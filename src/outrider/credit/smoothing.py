@@ -28,15 +28,16 @@ class Smoothing(Shaper):
     ``mean`` uses the mean per token.
 
     Degenerate cases: the mean of the added term over a group is not 0. A group with only successes is therefore
-    reinforced, rare successes most, and a group with only failures is discouraged; the same holds for a group of one
-    rollout. An exploration stage that drops such groups removes this effect. Rollouts that the verifier could not score
-    do not change. Success means a correct verdict.
+    reinforced, with the largest advantages for rare successes. A group with only failures is discouraged. Both also
+    hold for a group of one rollout. An exploration stage that drops such groups removes this effect. Advantages of
+    rollouts that the verifier could not score do not change. Success means a correct verdict.
 
-    Source: DS-GRPO, arXiv 2511.19942v2, Eq. 6 (a sum), from two consistent readers' notes; only the paper's abstract
-    and introduction were available. The paper's algorithm uses the old policy's likelihood, as this component does; the
-    paper's theory uses the base model's likelihood. **We could not find the values of the coefficients**: the defaults
-    are ours, and the mean over tokens is also our choice. UCPO's code (arXiv 2605.00365) implements the method as a
-    baseline, but adds nothing if a group has only one success or only one failure. The equation has no such exception.
+    Source: DS-GRPO, arXiv 2511.19942v2, Eq. 6 (a sum), taken from two third-party notes that agree; only the paper's
+    abstract and introduction were available. The paper's algorithm uses the old policy's likelihood, as this component
+    does; the paper's theory uses the base model's likelihood. **We could not find the values of the coefficients**: the
+    defaults are ours, and the mean over tokens is also our choice. UCPO's code (arXiv 2605.00365) implements the method
+    as a baseline, but adds nothing if a group has only one success or only one failure. The equation has no such
+    exception.
 
     >>> m = Members(
     ...     np.array([1.0, 1, 0]), np.array([True, True, False]), np.array([1, 2, 1]),

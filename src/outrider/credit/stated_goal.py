@@ -27,8 +27,8 @@ class StatedGoal(BatchBaseline):
     different sizes change the variance, not the goal.
 
     The policy loss must use the mean over all members unchanged. So its denominator must not depend on response lengths
-    (``aggregate: constant``), and a step must have one update. With several updates per step, each update divides by
-    its own number of members, so a problem has less weight in a mini-batch with large groups.
+    (``aggregate: constant``), and a training step must consist of one update. With several updates per step, each
+    update divides by its own number of members, so a problem has less weight in a mini-batch with large groups.
 
     With groups of equal size this baseline is PKPO's, or for ``k`` = 1 leave-one-out. Degenerate cases, as in ``pkpo``:
     with fewer than ``k`` valid members, or equal rewards, advantages are 0, and the problem still counts in ``P``. A

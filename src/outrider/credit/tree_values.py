@@ -35,9 +35,9 @@ class TreeValues(Baseline):
     ``count_once`` agree). The released implementations train a shared token once per path, as under ``repeat``.
 
     Degenerate cases: with fewer than two valid members (rollouts that the verifier could score), or exactly equal
-    rewards, all members get 0. An invalid member is not a leaf and splits no segment. Tokens that the invalid member
-    shares with valid members get the segment's value, and its other tokens get 0. Without branches, ``treerl_paper``
-    gives twice the difference between a reward and the mean reward.
+    rewards, all members get 0. An invalid member is not a leaf and does not split segments. Tokens that the invalid
+    member shares with valid members get the segment's value, and its other tokens get 0. Without branches,
+    ``treerl_paper`` gives twice the difference between a reward and the mean reward.
 
     Sources: TreeRL, arXiv 2506.11902, and its released code; AttnRL, arXiv 2509.26628. Deviation from TreeRL's code:
     that code trains on 16 of 30 leaves and scales by the number of chosen leaves. This baseline trains on all leaves,
@@ -80,7 +80,7 @@ class TreeValues(Baseline):
         if len(rewards) < 2 or (rewards == rewards[0]).all():
             return np.zeros(forest.size)
         centred = rewards - rewards.mean()
-        centred -= centred.mean()  # second pass: removes the rounding of the mean
+        centred -= centred.mean()  # second pass: removes the rounding error of the mean
         gains_G = np.zeros(members.size)
         gains_G[valid_G] = centred
         leaves_S = forest.below(valid_G)

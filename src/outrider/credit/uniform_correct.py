@@ -21,17 +21,17 @@ class UniformCorrect(Shaper):
     .. math:: \tilde A_i = A_i \Big(1 - \tau + \tau\, m \frac{1/q_i}{\sum_j 1/q_j}\Big), \qquad
               q_i = \frac{e^{s_i}}{\sum_j e^{s_j}}, \quad s_i = \frac{1}{|y_i|} \sum_t \log \pi_\mathrm{old}(y_{i,t})
 
-    with sums over the ``m`` valid successes. The mean weight is 1: if all successes have equal advantages, the group's
-    sum does not change. If :math:`s` is the log-likelihood of the whole response, the gradient is that of
-    :math:`\log Z - \tau\, \mathrm{KL}(u \,\|\, q)`, with :math:`Z` the total probability of correct responses,
+    with sums over the ``m`` valid successes. The mean weight is 1, so if all successes have equal advantages, the sum
+    of the group's advantages does not change. If :math:`s` is the log-likelihood of the whole response, the gradient is
+    that of :math:`\log Z - \tau\, \mathrm{KL}(u \,\|\, q)`, with :math:`Z` the total probability of correct responses,
     :math:`q` their distribution and :math:`u` the uniform distribution. A mean over tokens has a milder effect; the
     authors use this mean too.
 
     Degenerate cases: with fewer than two valid successes, or equally likely successes, nothing changes. In a group with
-    only successes, a group baseline gives advantages of 0, which stay 0. Failures and invalid members (rollouts that
-    the verifier could not score) never change. A :math:`q_i` below 1e-6 counts as 1e-6.
+    only successes, a group baseline gives advantages of 0, which stay 0. Advantages of failures and invalid members
+    (rollouts that the verifier could not score) never change. A :math:`q_i` below 1e-6 counts as 1e-6.
 
-    Source: UCPO, arXiv 2605.00365v1 (abstract, and a reader's notes), and its released code. The released code gives
+    Source: UCPO, arXiv 2605.00365v1 (abstract and third-party notes), and its released code. The released code gives
     every success the advantage of the first success. In this shaper each success keeps its own advantage, which gives
     the same result if rewards are not shaped.
 

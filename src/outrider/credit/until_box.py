@@ -27,7 +27,8 @@ class UntilBox(Shaper):
     Source: rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1, which removes "any content that
     followed the first boxed marker". Our choice: the box itself keeps its advantage, since it holds the answer. No end
     token is added after the box, and a sampled end token gets no advantage, so only tokens up to the box are imitated
-    (the report does not say what its fine-tuning appends). Tokens without advantage still count in the denominators.
+    (the report does not say what its fine-tuning appends). Tokens without advantage still count in the loss's
+    denominators.
 
     >>> m = Members(
     ...     np.array([1.0]), np.array([True]), np.array([5]),

@@ -15,7 +15,8 @@ from outrider.record import Problem, SampleRequest, identity_seed
 
 
 class Allocation(PlansAhead, Stage):
-    """Allocates ``n`` rollouts per problem on average; a subclass's :meth:`counts` decides how many each problem gets.
+    """Allocates ``n`` rollouts per problem on average; the subclass's method :meth:`counts` decides how many each
+    problem gets.
 
     The total of a step is exactly ``n`` times the step's number of problems. The stage comes first in ``explore`` and
     replaces the stage ``uniform``. Degenerate cases: for an empty batch the stage requests nothing; problems that
@@ -62,7 +63,7 @@ class Allocation(PlansAhead, Stage):
         return [SampleRequest(problem, n=n) for problem, n in zip(problems, counts, strict=True)]
 
     def counts(self, problems: Sequence[Problem], ties: Sequence[int]) -> list[int]:
-        """Return the rollouts per problem, which sum to ``n`` times the number of problems.
+        """Return the number of rollouts for each problem; the numbers sum to ``n`` times the number of problems.
 
         Ties go to the problem with the smaller value in ``ties``. The method also sets the step's metrics
         (``_numbers``); :meth:`plan` adds the minimum and maximum rollouts per problem.

@@ -11,10 +11,10 @@ from typing import Any
 def apportion(weights_P: Sequence[float], total: int, ties_P: Sequence[Any]) -> list[int]:
     """Divide ``total`` into integers in proportion to the weights, by largest remainder (Hamilton's method).
 
-    Each weight gets the integer part of ``total * weight / sum(weights)``. The remaining units go, one each, to the
-    weights with the largest fractional parts; ties go to the smallest value in ``ties_P``. Permuting weights and ties
-    together permutes the result in the same way. Degenerate cases: if all weights are zero, the weights count as equal;
-    if there are no weights, nothing is allocated.
+    Each weight gets the integer part of ``total * weight / sum(weights)``. The weights with the largest fractional
+    parts get one more unit each, until no units remain; ties go to the smallest value in ``ties_P``. Permuting weights
+    and ties together permutes the result in the same way. Degenerate cases: if all weights are zero, the weights count
+    as equal; if there are no weights, nothing is allocated.
 
     Raises:
         ValueError: a weight is negative or not finite.
@@ -48,8 +48,8 @@ def raised(
 
     ``gain(i, n)`` is the gain of raising problem ``i`` from ``n`` to ``n + 1``. If each problem's gains decrease with
     ``n``, the result has the largest possible sum of gains. No problem gets more than ``most``, so fewer than ``total``
-    units may be allocated. Ties go to the smaller value in ``ties_P``. If ``among`` is given, only its indices get
-    units.
+    units may be allocated. Ties go to the smaller value in ``ties_P``. If ``among`` is given, only the problems with
+    these indices get units.
 
     >>> raised([1, 1], 3, most=9, gain=lambda i, n: [3.0, 2.0][i] / n, ties_P=[0, 1])
     [3, 2]

@@ -11,7 +11,7 @@ class Bounds(NamedTuple):
 
     Attributes:
         fewest: minimum rollouts in the step.
-        most: maximum rollouts in the step; None if an earlier stage has no useful upper bound.
+        most: maximum rollouts in the step; None if a stage so far has no useful upper bound.
         first: minimum and maximum rollouts per problem from the first sampling stage.
     """
 

@@ -34,24 +34,23 @@ class Branch(Stage):
       (roots), with their branches; ``acc`` is the share of successful roots. The chosen roots are all roots of the
       smaller class, successes or failures (failures in a tie), and a random draw from the larger class.
     - In each of ``rounds`` rounds, ``segment`` defines the cuts (:mod:`outrider.explore.segment`) and ``select`` picks
-      up to ``pivots`` cuts per rollout, tree or problem, depending on the selector. Later rounds may also branch
-      earlier branches.
+      up to ``pivots`` cuts per rollout, tree or problem, depending on the selector. Later rounds may also branch the
+      branches of earlier rounds.
     - ``cap`` is the maximum number of branches per step. Excess pivots are dropped, with all their branches, in a
       seeded random order (metric ``capped``).
     - ``stream`` is the loss stream of branches: ``branch`` gives branches their own credit and loss (DEEP-GRPO); tree
       methods use the stream ``main`` for all rollouts.
 
     A branch keeps its parent's context, prompt and path: ``prefix.ids`` is a slice of ``parent.response_ids``. A branch
-    from a pivot at the prompt is a new rollout. The verifier's verdict decides success; a rollout that the verifier
-    could not score is neither a failure nor a success. Rollouts that an earlier stage excluded are not branched.
-    Rollouts whose context is excluded from training are not branched either, since their branches would be excluded
-    too.
+    from a pivot at the prompt is a new root. The verifier's verdict decides success; a rollout that the verifier could
+    not score is neither a failure nor a success. Rollouts that an earlier stage excluded are not branched. Rollouts
+    whose context is excluded from training are not branched either, since their branches would be excluded too.
 
-    Metrics of a step: ``pivots`` and ``branches`` are the numbers of pivots and branches. ``no_candidate`` counts
-    sources (rollouts, trees or problems) without a cut, and ``excluded`` counts rollouts that were not branched because
-    of their context. ``capped`` counts branches removed by the cap. ``short`` counts rollouts that problems still lack
-    to reach the selector's width. ``ratio`` is the mean relative depth of the pivots. ``recovered`` is the share of
-    pivots in failed rollouts that have a successful branch. The selector adds its own metrics. A mean without values is
+    Metrics of a step: ``pivots`` and ``branches`` count pivots and branches. ``no_candidate`` counts sources (rollouts,
+    trees or problems) without a cut, and ``excluded`` counts rollouts that were not branched because of their context.
+    ``capped`` counts branches removed by the cap. ``short`` counts the rollouts by which problems fall short of the
+    selector's width. ``ratio`` is the mean relative depth of the pivots. Among the pivots in failed rollouts,
+    ``recovered`` is the share with a successful branch. The selector adds its own metrics. A mean without values is
     NaN.
 
     Degenerate cases: the stage requests nothing for an empty group, for a response of at most one token or, with
@@ -59,10 +58,10 @@ class Branch(Stage):
 
     Sources: DEEP-GRPO (arXiv 2602.14169) section 4.3 and algorithm 1, with one pivot (P = 1) and eight branches (B =
     8). Our choices: unless the selector allows the prompt as a pivot, a branch keeps at least one response token (the
-    released code also branches at the prompt). The verdict decides failure, never the shaped reward. ``by_accuracy``
-    follows AttnRL (arXiv 2509.26628). AttnRL drops solved problems that attract little attention; this is not
-    implemented, so solved problems are branched like any other. The selectors' docstrings describe TreeRL, Tree-GRPO
-    and TreePO.
+    released code also branches at the prompt). Whether a rollout failed depends on its verdict, never on its shaped
+    reward. ``by_accuracy`` follows AttnRL (arXiv 2509.26628). AttnRL drops solved problems with low attention scores.
+    This filter is not implemented, so solved problems are branched like any other. The selectors' docstrings describe
+    TreeRL, Tree-GRPO and TreePO.
 
     >>> Branch(segment={"chunk": {"tokens": 8}}, select="surprisal", branches=2).model_dump()["select"]
     {'surprisal': {}}
@@ -206,8 +205,8 @@ class Branch(Stage):
         return [r for r in members if root_of(r, by_id).id in chosen]
 
     def _within_cap(self, asks: Sequence[_Ask], view: View) -> list[_Ask]:
-        """Keep as many pivots as the cap on branches allows, in a seeded random order; a pivot keeps all of its
-        branches or none."""
+        """Keep as many pivots as the cap on branches allows, in a seeded random order. A pivot is kept with all of its
+        branches or not at all."""
         if self.cap is None:
             return list(asks)
         room = self.cap - self._tally["branches"]
@@ -290,5 +289,5 @@ def outcomes(groups: Sequence[Group]) -> list[PivotOutcome]:
 
 
 def mean(values: Sequence[float]) -> float:
-    """The mean; NaN if there are no values."""
+    """Return the mean; NaN if there are no values."""
     return math.fsum(values) / len(values) if values else math.nan

@@ -1,4 +1,4 @@
-"""Choose: prefer problems on which a generated token is predicted to improve the objective most."""
+"""Choose: prefers problems on which a generated token is predicted to improve the objective most."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Choose(PlansAhead, Stage):
     :class:`~outrider.explore.pass_rate_model.PassRateModel`. ``best`` is the highest value over all difficulty levels,
     where a level's value is the value of a new problem of this level.
 
-    Why: if gradient noise dominates, an update step of fixed norm changes the objective by
-    :math:`\sum_i w_i C_i / (\sum_i w_i^2 N_i / n_i)^{1/2}`. Problem i has weight :math:`w_i` and :math:`n_i` rollouts;
-    :math:`C_i` is the inner product of its gradient with the objective's gradient, and :math:`N_i` the noise of one
-    rollout. Under optimal weights the square of this change is :math:`\sum_i n_i C_i^2 / N_i`, so the value of a token
-    is :math:`C^2 / (N c)`. :math:`N = F p (1 - p)` if a score's norm does not depend on the reward.
-    :math:`C = p (1 - p) \delta`, where :math:`\delta` is the distance, along the objective's gradient, between the mean
-    scores of correct and incorrect responses. We assume that :math:`\delta` is equal for all problems.
+    The reason for this value is as follows. If gradient noise dominates, an update step of fixed norm changes the
+    objective by :math:`\sum_i w_i C_i / (\sum_i w_i^2 N_i / n_i)^{1/2}`. Problem i has weight :math:`w_i` and
+    :math:`n_i` rollouts; :math:`C_i` is the inner product of its gradient with the objective's gradient, and
+    :math:`N_i` the noise of one rollout. Under optimal weights the square of this change is :math:`\sum_i n_i C_i^2 /
+    N_i`, so the value of a token is :math:`C^2 / (N c)`. :math:`N = F p (1 - p)` if a score's norm does not depend on
+    the reward. :math:`C = p (1 - p) \delta`, where :math:`\delta` is the distance, along the objective's gradient,
+    between the mean scores of correct and incorrect responses. We assume that :math:`\delta` is equal for all problems.
     ``benchmarks/studies/worth.py`` measured C and N: C grows with :math:`p (1 - p)` and does not depend on response
     length. N deviates from the formula: it is about :math:`p^{0.7} (1 - p)^{0.5}` times the length to the power 0.8
     [0.3, 1.1]. Accepting only the best problems would improve the policy on those problems alone, so every problem
@@ -40,20 +40,20 @@ class Choose(PlansAhead, Stage):
 
     If ``k`` is above 1, the value includes the factor :math:`k (1 - p)^{k-1}`, the derivative of :math:`1 - (1 - p)^k`,
     which is the weight of a problem in the pass@k objective (credit ``passk`` with ``variant: training`` also divides
-    by a standard deviation). A token on a nearly solved problem then has little value. This factor is our choice: it
-    does not follow from the argument above, in which weights cancel.
+    by a standard deviation). A token on a nearly solved problem then has little value. This factor is our choice. It
+    does not follow from the argument above, in which the problem weights cancel.
 
     The gradient is therefore biased towards problems with short responses and moderate pass rates. Problems that are
     too hard are mostly refused until the policy improves on easier problems. Because of ``floor``, problems that are
-    too hard are still sampled sometimes, so that progress is noticed. The stage samples no rollouts, and can have any
-    position in ``explore``. The stage filters all problems, both those that a step begins with and those that other
-    stages take.
+    too hard are still sampled sometimes, so the stage notices when the policy begins to solve them. The stage does not
+    sample rollouts, and can have any position in ``explore``. It filters both the initial problems of a step and the
+    problems that other stages take.
 
     The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
-    dropped groups. Degenerate cases: all problems are accepted in the first step, if all problems are new and have the
-    same level, and if every level has value 0. A level has value 0 if all its tokens have probability 1. The random
-    draw depends on the run's seed, the step, the problem, and the number of times that the step was offered this
-    problem.
+    dropped groups. Degenerate cases: all problems are accepted in the first step. This also holds if all problems are
+    new and have the same level, or if every level has value 0. A level has value 0 if all its tokens have probability
+    1. The random draw depends on the run's seed, the step, the problem, and the number of times that the problem was
+       offered in this step.
 
     >>> Choose().floor
     0.02
@@ -95,7 +95,7 @@ class Choose(PlansAhead, Stage):
         return []
 
     def chance(self, problem: Problem) -> float:
-        """The acceptance probability of a problem."""
+        """Return the probability that a problem is accepted."""
         best = max((token_value(level, self.k) for level in self._model.levels()), default=0.0)
         share = token_value(self._model.predict(problem), self.k) / best if best else 1.0
         return max(min(share / self.enough, 1.0), self.floor)
@@ -119,7 +119,7 @@ class Choose(PlansAhead, Stage):
         return offers | self._model.numbers()
 
     def state_dict(self) -> dict[str, Any]:
-        """The seed and the state of the pass-rate model."""
+        """Return the seed and the state of the pass-rate model."""
         return {"seed": self._seed, "model": self._model.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -128,7 +128,7 @@ class Choose(PlansAhead, Stage):
 
 
 def token_value(predicted: Prediction, k: int = 1) -> float:
-    """The predicted value of a token, up to a factor that is equal for all problems.
+    """Return the predicted value of a token, up to a factor that is equal for all problems.
 
     >>> from outrider.explore.rate import Rate
     >>> token_value(Prediction(Rate(1.0, 2.0), tokens=2.0, noise=0.5))

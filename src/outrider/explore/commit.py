@@ -22,17 +22,18 @@ class Commit(Stage):
     """Samples ``n`` more rollouts for problems whose pilot (first rollouts) has a pass rate within ``[low, high]``.
 
     All other problems are dropped with a reason: ``commit: too easy``, ``commit: too hard``, ``commit: unscorable``
-    (the verifier failed on the whole pilot) or ``commit: surplus`` (beyond ``target``, chosen by a seeded draw). A
-    problem's group holds both the pilot and the additional rollouts. While fewer than ``target`` problems are within
-    ``[low, high]``, new problems get a pilot, in at most ``attempts`` rounds. :func:`outrider.explore.refill.expected`
-    gives the number of new problems per round, which is at most the number that the step began with. After the last
-    round the step trains on the accepted problems, and the metric ``missing`` counts how many problems are missing from
-    ``target``. Without a target, every problem within ``[low, high]`` is accepted, and no new problems are taken.
+    (the verifier failed on the whole pilot) or ``commit: surplus`` (more problems than ``target``, chosen by a seeded
+    draw). A problem's group holds both the pilot and the additional rollouts. While fewer than ``target`` problems are
+    within ``[low, high]``, new problems get a pilot, in at most ``attempts`` rounds.
+    :func:`outrider.explore.refill.expected` gives the number of new problems per round, which is at most the number
+    that the step began with. After the last round the step trains on the accepted problems, and the metric ``missing``
+    counts how many problems are missing from ``target``. Without a target, every problem within ``[low, high]`` is
+    accepted, and no new problems are taken.
 
-    With ``evict``, a problem is skipped after a step in which all of its rollouts (at least two) succeeded. If an
-    evicted problem comes up a third time in one step, the training set has too few other problems, so the problem is
-    taken again (metric ``recalled``). Problems that were too hard come up again like any other problem. The last
-    100,000 evicted problems are remembered.
+    With ``evict``, a problem is evicted (skipped in later steps) after a step in which all of its rollouts (at least
+    two) succeeded. If an evicted problem comes up a third time in one step, the training set has too few other
+    problems, so the problem is taken again (metric ``recalled``). Problems that were too hard are not evicted, so they
+    can be sampled again. The last 100,000 evicted problems are remembered.
 
     The pass rate counts only rollouts from the plain prompt that the verifier could score. Degenerate cases: for an
     empty batch the stage requests nothing, and groups that an earlier stage excluded do not count. If no problem is
@@ -157,7 +158,7 @@ class Commit(Stage):
         if problem.id not in self._evicted:
             return True
         self._offers[problem.id] += 1
-        # each epoch is shuffled anew: only a third offer shows that a whole epoch has passed since the first
+        # each epoch is shuffled anew, so only a third offer proves that a whole epoch has passed since the first offer
         exhausted = self._offers[problem.id] > 2
         (self._recalled if exhausted else self._refused).add(problem.id)
         return exhausted
@@ -173,7 +174,7 @@ class Commit(Stage):
         return numbers
 
     def state_dict(self) -> dict[str, Any]:
-        """The evicted problems, oldest first."""
+        """Return the evicted problems, oldest first."""
         return {"evicted": list(self._evicted)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

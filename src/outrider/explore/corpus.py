@@ -16,8 +16,7 @@ from outrider.record.disk import open_bytes
 
 
 class Exemplar(NamedTuple):
-    """A problem with a verified solution; ``seeded`` states whether the solution was sampled with in-context
-    examples."""
+    """A problem with a verified solution; ``seeded`` is true if the solution was sampled with in-context examples."""
 
     question: str
     solution: str
@@ -67,8 +66,8 @@ class Corpus:
 
 
 def question_of(problem: Problem) -> str:
-    """Return ``metadata["question"]`` if the task provides this text and the prompt contains it, otherwise the whole
-    prompt."""
+    """Return ``metadata["question"]`` if the task provides this text and the prompt contains it; otherwise return the
+    whole prompt."""
     question = problem.metadata.get("question")
     return question if isinstance(question, str) and question and question in problem.prompt else problem.prompt
 

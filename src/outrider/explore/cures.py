@@ -18,8 +18,8 @@ Positive = Annotated[float, Field(gt=0)]
 
 
 class Cures(Allocation):
-    """Allocates ``n`` rollouts per problem on average, by each problem's pass rate in its visits (earlier steps that
-    sampled it).
+    """Allocates ``n`` rollouts per problem on average. A problem's share depends on its pass rate in earlier visits
+    (steps that sampled the problem).
 
     The pass rate ``p`` of a problem has the posterior ``Beta(prior[0] + successes, prior[1] + failures)`` over all its
     visits. At each visit, the counts of earlier visits are multiplied by ``memory``, since the policy changes. A
@@ -35,8 +35,8 @@ class Cures(Allocation):
     The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
     dropped groups. Branches and rollouts with in-context examples do not estimate the pass rate. Degenerate cases: for
     an empty batch the stage requests nothing, and problems that already have rollouts get no further rollouts.
-    All-solved and all-failed problems keep a positive weight, and ``min_n`` keeps sampling these problems. The last
-    100,000 problems are remembered; a forgotten problem counts as new.
+    Problems whose rollouts all succeeded or all failed keep a positive weight, and get at least ``min_n`` rollouts. The
+    last 100,000 problems are remembered; a forgotten problem counts as new.
 
     Source: CurES (Zeng et al., arXiv 2510.01037), as described in XRPO (arXiv 2510.06672, section 2.2 and appendix G):
     difficulty by Bayesian posterior updates, allocation by difficulty. Our choices are the closed-form expectation over
@@ -71,7 +71,7 @@ class Cures(Allocation):
         return share_out(weights, self.n * len(problems), (self.min_n, self.max_n), ties)
 
     def weight(self, problem_id: str) -> float:
-        """``E[sqrt(p (1 - p))]`` under the posterior of a problem; at most 1/2."""
+        """Return ``E[sqrt(p (1 - p))]`` under the posterior of a problem; at most 1/2."""
         successes, failures = self._evidence.get(problem_id, (0.0, 0.0))
         a, b = self.prior[0] + successes, self.prior[1] + failures
         # grouped so that (a, b) and (b, a) give bit-identical results, which keeps ties exact
@@ -88,7 +88,7 @@ class Cures(Allocation):
         return self._numbers
 
     def state_dict(self) -> dict[str, Any]:
-        """Successes and failures of each problem, oldest first."""
+        """Return each problem's discounted successes and failures, oldest problem first."""
         return {"evidence": [[key, *counts] for key, counts in self._evidence.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -102,8 +102,8 @@ def share_out(weights: Sequence[float], total: int, bounds: tuple[int, int], tie
     over all allocations within the bounds (Wright 2012, "The equivalence of Neyman optimum allocation for sampling and
     equal proportions for apportioning the U.S. House of Representatives"). Largest-remainder rounding would not respect
     the bounds. Problems with equal weights have counts that differ by at most one; the problem with the smaller value
-    in ``ties`` gets more. The bounds must be feasible: ``bounds[0] >= 1``, and ``total`` between ``len(weights)`` times
-    ``bounds[0]`` and ``bounds[1]``.
+    in ``ties`` gets more. The bounds must be feasible: ``bounds[0] >= 1``, and ``total`` is between ``len(weights) *
+    bounds[0]`` and ``len(weights) * bounds[1]``.
 
     >>> share_out([1.0, 2.0, 4.0], 14, (1, 32), [0, 0, 0]), share_out([1.0, 2.0, 4.0], 14, (3, 6), [0, 0, 0])
     ([2, 4, 8], [3, 5, 6])

@@ -1,4 +1,4 @@
-"""Text similarity, to find earlier problems that resemble a new one."""
+"""Measures text similarity, to find earlier problems that resemble a new problem."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from outrider.options import Options
 from outrider.record import identity_seed, uniforms
 
 _FEATURES = 2**18  # number of n-gram hashes; with 50,000 distinct n-grams, about one in five collides
-_WORDS = r"\w+|[^\w\s]"  # single digits and signs count as words: "3+4" has no others
+_WORDS = r"\w+|[^\w\s]"  # single digits and signs count as words, because "3+4" contains nothing else
 
 
 class Embedder(Options):
@@ -32,8 +32,8 @@ class Embedder(Options):
     def cosines(self, queries: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
         """Return cosine similarities ``[queries, texts]``; a row does not depend on the other queries.
 
-        The method returns similarities instead of vectors, since TF-IDF vectors have a quarter of a million columns,
-        nearly all zero.
+        The method returns similarities instead of vectors, since TF-IDF vectors have a quarter of a million columns, of
+        which nearly all are zero.
         """
         raise NotImplementedError
 
@@ -116,7 +116,7 @@ class Transformer(Embedder):
     time, since the last bits of an embedding depend on the other texts in its batch. Embeddings are cached while their
     texts are in use.
 
-    Source: XRPO (arXiv 2510.06672) uses Qwen3-Embedding-8B and mentions no instruction prompt.
+    Source: XRPO (arXiv 2510.06672) uses Qwen3-Embedding-8B and does not mention an instruction prompt.
     """
 
     model: str = Field(min_length=1, description="Hugging Face Hub name or folder of the embedding model")
@@ -135,7 +135,7 @@ class Transformer(Embedder):
             ) from error
         try:
             self._model = package.SentenceTransformer(self.model)
-        except Exception as error:  # offline, unknown, gated and broken models raise different classes
+        except Exception as error:  # offline, unknown, gated and broken models raise different errors
             reason = str(error).strip().split("\n")[0].rstrip(".")
             raise UserError(f"embedder model {self.model!r} cannot be loaded ({reason})") from error
 

@@ -24,8 +24,8 @@ from outrider.record.turns import sampled
 
 
 class EntropyBranch(Stage):
-    r"""Branches paths (responses with any inherited prefix) at segment boundaries, with a probability that rises with
-    the entropy after the boundary (ARPO).
+    r"""Branches paths (responses including any inherited prefix) at segment boundaries, with a probability that rises
+    with the entropy after the boundary (ARPO).
 
     .. math:: P_t = \mathrm{clip}(\alpha + \beta \, \Delta H_t, 0, 1), \qquad \Delta H_t = H_t - H_0
 
@@ -42,14 +42,14 @@ class EntropyBranch(Stage):
     branch at a boundary, a seeded random order decides which paths branch. For single-turn tasks, ``segment:
     {delimiter: …}`` gives boundaries between reasoning steps.
 
-    Source: ARPO (arXiv 2507.19849) section 3.1. The released scripts have N = 8 initial rollouts of M = 16 in total,
-    one more path per branching, k = 20, alpha 0.5 and beta 0.2. Deviations:
+    Source: ARPO (arXiv 2507.19849) section 3.1. The released scripts use N = 8 initial rollouts, M = 16 rollouts in
+    total, one additional path per branch point, k = 20, alpha 0.5 and beta 0.2. Deviations:
 
     - Scale: the paper normalises ΔH by the vocabulary size. The released code sums the entropy of 20 tokens over the 10
       most likely ids and divides by ln V. Here the entropy is a mean in nats over the whole distribution, and beta has
       the equivalent value ``0.2 * 20 / ln(152 000) = 0.335``.
-    - Start: the released code measures H_0 of a branch at the branch point, and stores H_0 by row number from batch to
-      batch.
+    - Start: the released code measures H_0 of a branch at the branch point, and stores H_0 by row number across
+      batches.
     - Place: the released code measures entropy in the turn before the tool's response and branches after the response;
       here entropy is measured and paths branch after the tool's response, as in the paper.
     - Randomness: the paper compares P with a threshold; the released code, and the default here, compare P with a
@@ -58,8 +58,8 @@ class EntropyBranch(Stage):
 
     Degenerate cases: an empty group gets ``total`` new rollouts; an empty response has no boundary.
 
-    Metrics: the numbers of ``pivots`` and ``branches``, of new rollouts from the prompt (``from_prompt``), and the mean
-    ΔH at the pivots (``rise``).
+    Metrics: the number of ``pivots``, of ``branches`` and of new rollouts from the prompt (``from_prompt``), and the
+    mean ΔH at the pivots (``rise``).
 
     Raises:
         UserError: the sampler records no entropies.
@@ -193,7 +193,7 @@ class EntropyBranch(Stage):
         return _Place(Pivot(path.rollout, at), rise) if chance > bar else None
 
     def _entropy(self, rollout: Rollout, at: int, by_id: Mapping[str, Rollout]) -> float:
-        """Mean entropy of the first ``tokens`` sampled tokens from position ``at`` on."""
+        """Return the mean entropy of the first ``tokens`` sampled tokens from position ``at`` on."""
         if rollout.entropies_T is None:
             raise UserError("entropy_branch needs the entropy of every token, but this sampler records none")
         own = at - rollout.branch_at

@@ -18,7 +18,8 @@ from outrider.record.turns import observed
 T = TypeVar("T")
 
 MOST_ROUNDS = 1000
-"""Maximum rounds per stage and step, a guard against stages that never finish; built-in stages need a few."""
+"""Maximum rounds per stage and step, as a guard against stages that never finish; built-in stages need only a few
+rounds."""
 Draw = Callable[[Sequence[SampleRequest]], list[Rollout]]
 Broadcast = Callable[[Callable[[], T]], T]
 
@@ -40,8 +41,8 @@ class Explored(NamedTuple):
 class Explorer:
     """Plans a step's rollouts in rounds; the rollouts of a round are sampled and verified before the next round.
 
-    Every process of a run calls ``explore``. One process plans and broadcasts the plans, so only that process holds
-    the state of the stages. All processes get the same result.
+    Every process of a run calls ``explore``. Only one process plans and broadcasts the plans, so only this process
+    holds the state of the stages. All processes get the same result.
 
     Args:
         stages: the recipe's stages, in order. The explorer works on copies.
@@ -64,7 +65,7 @@ class Explorer:
         self._prompt_limit = prompt_limit
         self.stages = [
             stage.model_copy(deep=True) for stage in stages
-        ]  # copies hold the state, the recipe stays plain data
+        ]  # the copies hold the state, so the recipe stays plain data
         self.stream, self._engine, self._seed, self._share = stream, engine, seed, share
 
     def prepare(self) -> None:
@@ -76,7 +77,7 @@ class Explorer:
         self._share(self._prepare)
 
     def explore(self, step: int, problems: int, draw: Draw, progress: float = 0.0) -> Explored:
-        """Run one step: take problems, then let each stage plan from the groups so far until it requests no more
+        """Run one step: take problems, then let each stage plan from the groups so far until the stage requests no more
         rollouts.
 
         Raises:
@@ -127,7 +128,7 @@ class Explorer:
         return self.stream.take(n, present, lambda problem: all(stage.admits(problem, step) for stage in choosy))
 
     def _predictions(self, finished: Sequence[Group]) -> dict[str, float]:
-        """The predicted pass rate of each group's problem, from the last stage that predicts one."""
+        """Return the predicted pass rate of each group's problem, from the last stage that predicts pass rates."""
         predicting = [stage for stage in self.stages if isinstance(stage, PredictingStage)]
         found = ((group.id, stage.predicted(group.problem)) for stage in predicting for group in finished)
         return {group: rate for group, rate in found if rate is not None}
@@ -225,7 +226,7 @@ def _dropped(stage: Stage, groups: Sequence[Group]) -> dict[str, str]:
 
 
 def _without(group: Group, dropped: Mapping[str, str]) -> Group:
-    """Return the group after the whole group, or some of its rollouts, are excluded from training."""
+    """Exclude the whole group, or some of its rollouts, from training, and return the changed group."""
     if group.id in dropped:
         return group.excluded(dropped[group.id])
     if not any(rollout.id in dropped for rollout in group.rollouts):

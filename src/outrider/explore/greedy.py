@@ -17,8 +17,8 @@ class Greedy(Stage):
     The rollout starts at the plain prompt and always takes the most likely token (temperature 0). The rollout is not a
     sample of the policy, so its context excludes it from training (``unused`` in the records), but its tokens count as
     generated. The rollout's stage in the records is ``<place>-greedy``. Other stages do not count the rollout as
-    evidence of a pass rate and do not branch it. Other baselines and the step's metrics count the rollout like any
-    rollout of the group. A request that overrides sampling options must set all of them, so this stage needs its own
+    evidence of a pass rate and do not branch it. Other baselines and the step's metrics count it like any other rollout
+    of the group. A request that overrides sampling options must set all of them, so this stage needs its own
     ``max_tokens``.
 
     Degenerate cases: the stage requests nothing for an empty batch, or for groups that have no rollouts or were

@@ -27,22 +27,22 @@ class Hint(Stage):
     ``<think>…</think>``. The run is divided into equally long parts, one per entry of ``shares``; the entry is the
     fraction of the solution's characters to reveal in that part. Rollouts are trained with the prompt that they were
     sampled from, so the importance ratio starts at 1. The filled ``template`` replaces the question within the prompt,
-    so any text around the question stays. If the task gives no question (``metadata["question"]``), the filled template
-    replaces the whole prompt. Evaluation uses no stages and therefore no hints.
+    so any text around the question remains. If the task gives no question (``metadata["question"]``), the filled
+    template replaces the whole prompt. Evaluation uses no stages and therefore no hints.
 
     In the records the rollouts' context is ``seeded``, since the rollouts do not estimate how often the policy solves a
     problem without hints. A later stage that needs rollouts from plain prompts therefore finds none, and a report shows
     no trend of success over steps. A step's metrics (``success``, ``solved``, ``reward``) include hinted rollouts. New
     problems that a later stage takes have plain prompts.
 
-    Degenerate cases: a problem without a solution, a hint of fewer than ten characters, or a prompt that leaves no room
-    for the longest response gets the plain prompt; ``unhinted`` counts these rollouts. A problem that already has
-    rollouts gets no further rollouts.
+    Degenerate cases: the plain prompt is used if the problem has no solution, if the hint has fewer than ten
+    characters, or if the prompt leaves no room for the longest response. ``unhinted`` counts these rollouts. A problem
+    that already has rollouts gets no further rollouts.
 
     Source: Li et al. 2025, QuestA, arXiv 2507.13266, and its released code (add_prefix.py): half of the solution, then
     a quarter. Differences: the released code trains on rarely solved problems, chosen before training, and omits
     problems whose solution does not contain the answer. The released code starts the second part of the run with a new
-    optimizer, and counts whitespace around a solution.
+    optimizer, and includes whitespace around a solution in the character count.
 
     >>> Hint().shares
     [0.5, 0.25]

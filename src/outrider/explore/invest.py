@@ -1,4 +1,4 @@
-"""Invest: allocate rollouts to minimise gradient variance per generated token."""
+"""Invest: allocates rollouts so that gradient variance is minimal for the number of generated tokens."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ class Invest(PlansAhead, Stage):
     r"""Allocates the token budget of ``n`` rollouts per problem so that the step's gradient variance is minimal.
 
     The objective is explicit: the mean over problems of :math:`U_k(p) = 1 - (1 - p)^k`. The credit component
-    ``stated_goal`` (:class:`~outrider.credit.stated_goal.StatedGoal`, with the same k) estimates the objective's
-    gradient without bias from any number of rollouts that does not depend on their outcomes. An allocation that depends
-    only on earlier steps therefore changes the variance and never the objective. ``n`` rollouts of a problem contribute
+    ``stated_goal`` (:class:`~outrider.credit.stated_goal.StatedGoal`, with the same k) gives an unbiased estimate of
+    the objective's gradient for any number of rollouts, as long as the number does not depend on their outcomes. An
+    allocation that depends only on earlier steps therefore changes the variance and never the objective. ``n`` rollouts
+    of a problem contribute
 
     .. math:: F \, \mathrm{E}[A^2] / n
 
     to the variance. Here :math:`F` is the gradient noise (:func:`~outrider.explore.pass_rate_model.noise`, the expected
     squared norm of a score) and :math:`\mathrm{E}[A^2]` the expected squared advantage of a rollout (:func:`spread`).
-    This is exact if a score's norm does not depend on the reward and scores have zero mean: VIP (theorem 5.2) assumes
-    the same, and also an equal :math:`F` for all problems. :class:`~outrider.explore.pass_rate_model.PassRateModel`
-    predicts pass rate, noise and tokens. All problems start with ``min_n`` rollouts. Then each further rollout goes to
-    the problem with the largest decrease in variance per predicted token, until the budget is spent. Decreases shrink
-    with n, so no allocation of the same number of tokens has a smaller variance, except for the last rollouts. At the
-    end, fewer tokens remain than one rollout needs. Long responses cost more but are also noisier, so length has little
-    influence.
+    This is exact if a score's norm does not depend on the reward and scores have zero mean. VIP (theorem 5.2) makes the
+    same assumptions, and also assumes that :math:`F` is equal for all problems.
+    :class:`~outrider.explore.pass_rate_model.PassRateModel` predicts pass rate, noise and tokens. All problems start
+    with ``min_n`` rollouts. Then each further rollout goes to the problem with the largest decrease in variance per
+    predicted token, until the budget is spent. Decreases shrink with n, so no allocation of the same number of tokens
+    has a smaller variance, apart from a rounding effect: at the end, fewer tokens remain than one rollout needs. Long
+    responses cost more but are also noisier, so length has little influence.
 
     The stage plans once, before the step, and requests only rollouts from the plain prompt. If the number of a
     problem's rollouts depended on their outcomes, the gradient estimate from all of these rollouts would be biased.
@@ -54,7 +55,7 @@ class Invest(PlansAhead, Stage):
 
     Raises:
         ValidationError: ``k <= min_n <= n <= max_n`` does not hold.
-        ValueError: the recipe's credit ``stated_goal`` has another ``k``.
+        ValueError: the recipe's credit ``stated_goal`` has a different ``k``.
 
     >>> Invest(k=2).min_n
     2
@@ -148,7 +149,7 @@ class Invest(PlansAhead, Stage):
         return self._numbers | self._model.numbers()
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of the pass-rate model."""
+        """Return the state of the pass-rate model."""
         return self._model.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -157,7 +158,8 @@ class Invest(PlansAhead, Stage):
 
 @lru_cache(maxsize=4096)  # most problems of a step are new, with equal predictions within a level
 def spread(rate: Rate, n: int, k: int) -> float:
-    r"""The expected squared advantage of one of ``n`` rollouts under ``stated_goal``, for a beta-distributed pass rate.
+    r"""Return the expected squared advantage of one of ``n`` rollouts under ``stated_goal``, for a beta-distributed
+    pass rate.
 
     .. math:: \frac{n}{n - 1} \mathrm{E}[p (1 - p)], \qquad \sum_z \tbinom{n - 1}{z}
         \left(k \tbinom{z}{k - 1} / \tbinom{n - 1}{k - 1}\right)^2 \mathrm{E}[p^{n - z} (1 - p)^z]

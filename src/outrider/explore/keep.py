@@ -40,11 +40,11 @@ class Keep(Stage):
     are enough failures. n is the largest number, up to ``most``, for which there are enough successes. ``per_problem``
     limits a problem's successes and, separately, its failures.
 
-    The stage samples no rollouts. Degenerate cases: without a success nothing is kept.
+    The stage does not sample rollouts. Degenerate cases: without a success no response is kept.
 
-    Source: rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1. Our choices: the report's 5 % are a
-    share of the training data (the report could also mean 5 % of the failures). Successes and failures are both ranked.
-    For ``branching``, the token with which the total reaches ``mass`` is counted too.
+    Source: rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1. Our choices: we read the report's 5 %
+    as a share of the training data (the report could also mean 5 % of the failures). Successes and failures are both
+    ranked. For ``branching``, the token with which the total reaches ``mass`` is counted too.
     """
 
     most: int | None = Field(
@@ -89,8 +89,8 @@ class Keep(Stage):
         return before
 
     def plan(self, view: View) -> list[SampleRequest]:
-        """Select the responses here, because only ``plan`` has access to the policy; ``drop`` later applies the
-        selection."""
+        """Select the responses to keep. The selection happens here because only ``plan`` has access to the policy;
+        ``drop`` later applies it."""
         left = [r for group in view.groups for r in group.rollouts if trainable(r)]
         verified = [r for r in scorable(left) if r.success or self.noise]
         values = dict(zip((r.id for r in verified), self._values(verified, view), strict=True))
@@ -129,7 +129,7 @@ class Keep(Stage):
         return chosen
 
     def _mean_value(self, rollouts: Sequence[Rollout], values: Mapping[str, float]) -> float:
-        """The mean of the measured values; NaN if nothing was measured."""
+        """Return the mean of the measured values; NaN if nothing was measured."""
         return _mean([values[r.id] for r in rollouts]) if rollouts and self.by != "chance" else math.nan
 
     def _values(self, rollouts: Sequence[Rollout], view: View) -> list[float]:
@@ -148,7 +148,7 @@ def _entropies(rollout: Rollout) -> NDArray[np.float32]:
 
 
 def _imitated(rollout: Rollout, engine: Engine) -> int:
-    """Number of sampled tokens up to the end of the first box; all if there is no box."""
+    """Return the number of sampled tokens up to the end of the first box; all sampled tokens if there is no box."""
     if first_box_end(rollout.text) is None:
         return rollout.trainable_tokens
     ids = rollout.token_ids if rollout.trainable_T is None else rollout.token_ids[rollout.trainable_T]

@@ -16,7 +16,8 @@ from outrider.record import Group, Problem
 
 
 def value(n: int, p: float) -> float:
-    """``V(n, p) = (1 - p^n - (1 - p)^n) p (1 - p)^2``, the value of ``n`` rollouts of a problem with pass rate ``p``.
+    """Return ``V(n, p) = (1 - p^n - (1 - p)^n) p (1 - p)^2``, the value of ``n`` rollouts of a problem with pass rate
+    ``p``.
 
     The value is the probability of a mixed group (with successes and failures, so with a gradient) times the
     first-order increase of ``p``. The value is concave in ``n``, and 0 if ``n`` is 1 or if ``p`` is 0 or 1.
@@ -28,9 +29,10 @@ def value(n: int, p: float) -> float:
 
 
 def enough(p: float, chance: float, most: int) -> int:
-    """Number of rollouts, at most ``most``, that give successes and failures with a probability of about ``chance``.
+    """Return the number of rollouts, at most ``most``, that yield both a success and a failure with a probability of
+    about ``chance``.
 
-    ``log(1 - chance) / log(max(p, 1 - p))``, rounded down.
+    The number is ``log(1 - chance) / log(max(p, 1 - p))``, rounded down.
 
     >>> enough(0.5, 0.9, 128), enough(1 / 16, 0.9, 128), enough(1 / 93, 0.9, 128)
     (3, 35, 128)
@@ -51,8 +53,8 @@ class Knapsack(Allocation):
     3. rollouts left over because problems reached ``max_n`` go to solved problems, then to mixed problems
        (``0 < p < 1``) by value, then evenly to all problems.
 
-    Values are concave in ``n``, so this greedy allocation by largest gain is the optimum of the knapsack that the paper
-    solves by dynamic programming. The stage comes first in ``explore`` and replaces the stage ``uniform``.
+    Values are concave in ``n``, so this greedy allocation by largest gain is the optimum of the knapsack problem that
+    the paper solves by dynamic programming. The stage comes first in ``explore`` and replaces the stage ``uniform``.
 
     The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
     dropped groups. Degenerate cases: for an empty batch the stage requests nothing, and problems that already have
@@ -62,9 +64,9 @@ class Knapsack(Allocation):
     Source: Li et al. 2025, "Knapsack RL", arXiv 2509.25849, following its released code (exploration_utils.py and
     rl_dataset.py). Only summaries of the paper were available. Differences: in the released code, a mixed problem that
     gets nothing above ``min_n`` has value 0 instead of ``V(min_n, p)``, which favours one more rollout for every mixed
-    problem. In the released code, new problems count as unsolved in step 2, and steps 1 and 2 have no common maximum.
-    The released code fails if a batch has only mixed problems and budget is left over (a division by zero, and a sum
-    that is too small).
+    problem. In the released code, new problems count as unsolved in step 2, and no limit on rollouts applies to steps 1
+    and 2 together. The released code fails if a batch has only mixed problems and budget is left over (a division by
+    zero, or rollouts that sum to less than the budget).
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` or ``known <= window`` does not hold.
@@ -118,7 +120,7 @@ class Knapsack(Allocation):
         return self.shares(rates, ties)
 
     def rate(self, problem_id: str) -> float | None:
-        """The estimated pass rate of a problem; None while the pass rate is unknown."""
+        """Return the estimated pass rate of a problem; None while the pass rate is unknown."""
         seen = self._seen.get(problem_id, "")
         return seen.count("1") / len(seen) if len(seen) >= self.known else None
 
@@ -154,7 +156,7 @@ class Knapsack(Allocation):
         return self._numbers
 
     def state_dict(self) -> dict[str, Any]:
-        """The last outcomes of each problem, 1 for a success; problems oldest first."""
+        """Return the last outcomes of each problem (1 for a success), oldest problem first."""
         return {"seen": [[key, seen] for key, seen in self._seen.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

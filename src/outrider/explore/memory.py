@@ -7,7 +7,8 @@ from typing import TypeVar
 T = TypeVar("T")
 
 MOST_PROBLEMS = 100_000
-"""Maximum problems that a stage remembers, about 10 MB per checkpoint. Endless tasks would need unlimited memory."""
+"""Maximum problems that a stage remembers, about 10 MB per checkpoint. Without a limit, a task with endless problems
+would need unlimited memory."""
 
 
 def remember(memory: dict[str, T], problem_id: str, value: T, most: int = MOST_PROBLEMS) -> None:

@@ -12,9 +12,9 @@ GroupOutcome = Literal["mixed", "solved", "unsolved", "unscorable"]
 
 
 def scorable(rollouts: Iterable[Rollout]) -> list[Rollout]:
-    """Return the rollouts that count in a baseline, which have a finite reward and at least one trainable token.
+    """Return the rollouts that count in a baseline: rollouts with a finite reward and at least one trainable token.
 
-    The function tests only whether there is a reward, never its value, so its result agrees with ``valid_G`` in the
+    The function tests only whether a reward exists, never its value. So its result agrees with ``valid_G`` in the
     credit code.
     """
     return [r for r in rollouts if r.reward is not None and math.isfinite(r.reward) and r.trainable_tokens]
@@ -38,14 +38,15 @@ def evidence(rollouts: Iterable[Rollout]) -> list[Rollout]:
 def first_pass(group: Group) -> list[Rollout]:
     """Return the rollouts that estimate the policy's pass rate: :func:`evidence` from plain prompts in stream ``main``.
 
-    Branches start from another rollout's prefix, and seeded prompts show solutions: neither estimates how often the
+    Branches start from another rollout's prefix, and seeded prompts show solutions. So neither estimates how often the
     policy solves the problem from its plain prompt.
     """
     return [r for r in evidence(group.roots) if r.stream == "main" and r.context.kind == "plain"]
 
 
 def pass_rate(group: Group) -> float | None:
-    """The pass rate of the group's :func:`first_pass`; None if the verifier could score none of these rollouts."""
+    """Return the pass rate of the group's :func:`first_pass`; None if the verifier could score none of these
+    rollouts."""
     counted = first_pass(group)
     return sum(r.success for r in counted) / len(counted) if counted else None
 
@@ -54,8 +55,8 @@ def outcome(group: Group) -> GroupOutcome:
     """Classify a group by its :func:`evidence`: all rollouts succeed (``solved``), all fail (``unsolved``), or
     ``mixed``.
 
-    A group of one success and seven verifier errors is ``solved``: errors are in no baseline, so there is no contrast.
-    A group without evidence, such as an empty group, is ``unscorable``.
+    A group of one success and seven verifier errors is ``solved``: baselines exclude errors, so no failure remains to
+    compare the success with. A group without evidence, such as an empty group, is ``unscorable``.
     """
     verdicts = {r.success for r in evidence(group.rollouts)}
     if len(verdicts) == 2:

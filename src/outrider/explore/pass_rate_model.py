@@ -21,9 +21,10 @@ MEMORIES = (0.5, 0.7, 0.85, 0.93, 0.97, 1.0)
 SCORE_DISCOUNT = 0.95
 """Discount per step of the log-likelihoods by which the discounts in ``MEMORIES`` are compared."""
 MIN_WITHIN_VARIANCE, MAX_WITHIN_VARIANCE = 0.02, 0.98
-"""Bounds on the within-problem share of the verdict variance of a level; the rest is variance between problems."""
+"""Bounds on the share of a level's verdict variance that lies within problems; the rest is variance between
+problems."""
 MIN_WEIGHT = 1e-9
-"""Minimum discounted rollouts of a level; with fewer, the level's response length and noise count as unknown."""
+"""Minimum discounted number of a level's rollouts; below it, the level's response length and noise count as unknown."""
 CLASSES = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
 """Upper bounds of the classes of predicted pass rates that calibration reports."""
 
@@ -47,7 +48,8 @@ class CalibrationStats(NamedTuple):
     Attributes:
         rollouts: number of rollouts.
         expected: predicted number of successes.
-        variance: predicted variance of the number of successes; rollouts of a problem share an unknown pass rate.
+        variance: predicted variance of the number of successes, given that a problem's rollouts share an unknown pass
+            rate.
         successes: observed number of successes.
     """
 
@@ -137,18 +139,18 @@ class Visit(NamedTuple):
 
     @property
     def level(self) -> Visits:
-        """The sums of :class:`Visits` for this visit alone."""
+        """Return the sums of :class:`Visits` for only this visit."""
         n = self.successes + self.failures
         spread = self.successes * self.failures / (n * (n - 1)) if n > 1 else 0.0
         return Visits(1.0, self.successes / n, float(n > 1), spread, float(n), float(self.tokens), self.noise)
 
 
 def noise(rollout: Rollout) -> float:
-    r"""Gradient noise of a rollout: :math:`\sum_t 1 - \pi(y_t)` over its trainable tokens.
+    r"""Return the gradient noise of a rollout: :math:`\sum_t 1 - \pi(y_t)` over its trainable tokens.
 
     Its expectation equals the expected squared norm of the rollout's score with respect to the logits,
-    :math:`\sum_t \lVert e_{y_t} - \pi_t \rVert^2`: for one token both are :math:`1 - \sum_v \pi_{tv}^2`, and each token
-    has its own logits. The noise grows about linearly with the number of tokens.
+    :math:`\sum_t \lVert e_{y_t} - \pi_t \rVert^2`: at each token, which has its own logits, both are :math:`1 - \sum_v
+    \pi_{tv}^2`. The noise grows about linearly with the number of tokens.
     """
     logprobs_T = rollout.logprobs_T if rollout.trainable_T is None else rollout.logprobs_T[rollout.trainable_T]
     return float(-np.expm1(logprobs_T.astype(np.float64)).sum())
@@ -169,7 +171,7 @@ class PassRateModel:
     levels, since the model stores the histories of at most 100,000 problems, but statistics for every level.
 
     Attributes:
-        memory: the discount per step that is in use.
+        memory: the discount per step currently in use.
         surprise: mean negative log-likelihood per rollout in the last step, in nats.
         recalibration: the correction applied to predicted pass rates.
         calibration: predicted and observed successes in the last step, by class of predicted pass rate
@@ -197,8 +199,8 @@ class PassRateModel:
     def predict(self, problem: Problem) -> Prediction:
         """Return the current prediction for a problem.
 
-        A level without rollouts uses the mean tokens and noise over all levels; without any rollouts tokens and noise
-        are 1.
+        A level without rollouts uses the mean tokens and noise over all levels; if no level has rollouts, tokens and
+        noise are 1.
         """
         return Prediction(self.recalibration.of(self._rate(problem, self._best)), *self._costs(problem.level))
 
@@ -208,8 +210,8 @@ class PassRateModel:
         return [Prediction(self.recalibration.of(prior), *self._costs(level)) for level, prior in known.items()]
 
     def _costs(self, level: str) -> tuple[float, float]:
-        """Tokens and noise per rollout of a level; over all levels if the level has fewer than ``MIN_WEIGHT``
-        rollouts."""
+        """Return tokens and noise per rollout of a level; if it has fewer than ``MIN_WEIGHT`` rollouts, averaged over
+        all levels."""
         sums = self._levels[level][self._best] if level in self._levels else Visits()
         if sums.rollouts < MIN_WEIGHT:
             known = [each[self._best] for each in self._levels.values()]
@@ -286,7 +288,7 @@ class PassRateModel:
         return {"surprise": self.surprise} | now | by_class
 
     def state_dict(self) -> dict[str, Any]:
-        """The number of steps, the scores, the recalibration, the sums per level and discount, and the problems'
+        """Return the number of steps, the scores, the recalibration, the sums per level and discount, and the problems'
         histories, oldest first."""
         levels = {level: [list(each) for each in sums] for level, sums in sorted(self._levels.items())}
         own = [[key, seen, [list(past) for past in history]] for key, (seen, history) in self._own.items()]

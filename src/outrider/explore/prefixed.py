@@ -35,13 +35,14 @@ class Prefixed(Stage):
     """Samples rollouts that continue a prefix of an earlier success, for problems without a success in this step.
 
     After every step the stage stores the last success, as tokens, of each problem with a pass rate below one half from
-    its plain prompt. At one half or above, the stored success is removed. When a problem comes up again and all its
-    rollouts from the plain prompt fail, ``prefixes`` prefixes of the stored success are drawn. Each keeps a random
-    fraction of the success's tokens, uniform in ``[low, high]``, and ``n`` rollouts continue it. The continuations are
-    on-policy; the prefix is context and not trained on. With ``move`` there is one prefix, whose fraction starts in the
-    middle of ``[low, high]``. Within these bounds the fraction rises by ``move`` if fewer than half of the last
-    continuations succeeded, and falls by ``move`` if more than half succeeded. With ``given``, problems without a
-    stored success use the task's own solution (``metadata["solution"]``) until they have a success.
+    its plain prompt. If the pass rate is one half or above, the stored success is removed. When a problem comes up
+    again and all its rollouts from the plain prompt fail, ``prefixes`` prefixes of the stored success are drawn. Each
+    prefix keeps a random fraction of the success's tokens, uniform in ``[low, high]``, and is continued by ``n``
+    rollouts. The continuations are on-policy; the prefix is context and not trained on. With ``move`` there is one
+    prefix, whose fraction starts in the middle of ``[low, high]``. Within these bounds the fraction rises by ``move``
+    if fewer than half of the last continuations succeeded, and falls by ``move`` if more than half succeeded. With
+    ``given``, problems without a stored success use the task's own solution (``metadata["solution"]``) until they have
+    a success.
 
     A prefix defines a different problem, so only rollouts from the same prefix should be compared with each other, as
     the credit component ``siblings_mean`` does. The rollouts do not start from the plain prompt, so they do not
@@ -50,11 +51,12 @@ class Prefixed(Stage):
     Degenerate cases: the stage requests nothing for a problem without a stored success, for a success of fewer than two
     tokens, or for a group that an earlier stage excluded. A prefix keeps at least one token of the success and leaves
     at least one token to sample. Rollouts that the verifier could not score are not failures, and a problem with only
-    such rollouts does not count as unsolved. Two equal prefixes form one set of siblings of twice the size. Successes
-    from prefixes are stored too, so later prefixes may come from continuations. Responses with observations are not
-    stored, because the environment's state could not be restored. ``ungiven`` counts problems whose given solution
-    cannot be used. Either the task has no solution, or the tokens of prompt and solution do not start with the prompt's
-    tokens (as when a chat format ends the prompt). The last 2,000 problems with a success are remembered.
+    such rollouts does not count as unsolved. Continuations of two equal prefixes form one set of siblings, of twice the
+    size. Successes from prefixes are stored too, so later prefixes may come from continuations. Responses with
+    observations are not stored, because the environment's state could not be restored. ``ungiven`` counts problems
+    whose given solution cannot be used. This happens if the task has no solution, or if the tokens of prompt plus
+    solution do not start with the prompt's tokens (for example, if a chat format ends the prompt). The last 2,000
+    problems with a success are remembered.
 
     Source: Setlur et al. 2026, "PrefixRL", arXiv 2601.18795: three prefixes with lengths between 0.4 and 0.8 of a
     success, and groups of 8 rollouts. Only a summary of the paper was available. Differences: PrefixRL's successes come
@@ -188,7 +190,7 @@ class Prefixed(Stage):
         return min(max(success.share - self.move * ((over > 0) - (over < 0)), self.low), self.high)
 
     def state_dict(self) -> dict[str, Any]:
-        """The rollout id, the tokens and the kept fraction of each problem's success, oldest first."""
+        """Return the rollout id, the tokens and the kept fraction of each problem's success, oldest first."""
         return {"kept": [[key, kept.rollout, list(kept.ids), kept.share] for key, kept in self._kept.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -196,7 +198,8 @@ class Prefixed(Stage):
 
 
 def _solution(problem: Problem, engine: Engine) -> Ids:
-    """Token ids of the task's own solution after the prompt's token ids; empty if the solution cannot be used."""
+    """Return the token ids of the task's own solution after the prompt's token ids; empty if the solution cannot be
+    used."""
     text = problem.metadata.get("solution")
     if not isinstance(text, str):
         return np.zeros(0, np.int32)

@@ -25,11 +25,12 @@ Counts = NDArray[np.int64]
 
 
 def reduction(successes_P: Counts, n_P: Counts, confidence: float) -> Floats:
-    """Predict how much one more rollout narrows each problem's confidence interval of the pass rate (half-width).
+    """Predict how much one more rollout reduces the half-width of the confidence interval of each problem's pass rate.
 
-    ``Δ(n) = h(n) - h(n + 1)``, ``h(n) = t s / sqrt(n)`` (Eqs. 1 and 2). ``t`` is the ``(1 + confidence) / 2`` quantile
-    of Student's t distribution with ``n - 1`` degrees of freedom. ``s`` is the sample standard deviation (denominator
-    ``n - 1``) of the 0/1 outcomes, assumed not to change. The reduction is 0 if all outcomes are equal.
+    The reduction is ``Δ(n) = h(n) - h(n + 1)``, where ``h(n) = t s / sqrt(n)`` (Eqs. 1 and 2). ``t`` is the ``(1 +
+    confidence) / 2`` quantile of Student's t distribution with ``n - 1`` degrees of freedom. ``s`` is the sample
+    standard deviation (denominator ``n - 1``) of the 0/1 outcomes, assumed not to change. The reduction is 0 if all
+    outcomes are equal.
 
     With fewer than two rollouts ``s`` is undefined and the interval is infinite. Our choice: such a problem counts as
     having two rollouts with ``s = 0.5``, and its reduction is capped at the largest reduction among problems with known
@@ -52,7 +53,7 @@ def reduction(successes_P: Counts, n_P: Counts, confidence: float) -> Floats:
 
 
 def exploration_bonus(n_P: Counts, pulls: int, weight: float) -> Floats:
-    """``weight * sqrt(log(1 + pulls) / n)``, which is larger for problems with few rollouts; n = 0 counts as 1.
+    """Return ``weight * sqrt(log(1 + pulls) / n)``, which is larger for problems with few rollouts; n = 0 counts as 1.
 
     >>> exploration_bonus(np.array([4]), pulls=32, weight=0.1).round(3).tolist()
     [0.093]
@@ -61,10 +62,11 @@ def exploration_bonus(n_P: Counts, pulls: int, weight: float) -> Floats:
 
 
 class Prioritise(Stage):
-    """Divides the rest of a step's ``total`` rollouts among the problems, in proportion to their priorities.
+    """Divides the remaining rollouts of a step's budget ``total`` among the problems, in proportion to their
+    priorities.
 
-    ``Π_q = Δ_q(n_q) + λ sqrt(log(1 + T) / n_q)`` (Eq. 3): :func:`reduction` plus :func:`exploration_bonus`. The
-    remaining budget is split evenly over ``rounds``; a remainder goes to earlier rounds.
+    A problem's priority is ``Π_q = Δ_q(n_q) + λ sqrt(log(1 + T) / n_q)`` (Eq. 3), the sum of :func:`reduction` and
+    :func:`exploration_bonus`. The remaining budget is split evenly over ``rounds``; a remainder goes to earlier rounds.
     :func:`outrider.explore.apportion.apportion` divides a round's budget. Ties go to problems with fewer rollouts; a
     random order, drawn for the round, breaks further ties. Priorities are re-estimated in each round, from all rollouts
     of a problem that start at its prompt and that the verifier could score (branches do not estimate the pass rate from
@@ -75,10 +77,10 @@ class Prioritise(Stage):
     Degenerate cases: if all outcomes of a problem are equal, Δ is 0 and only the bonus counts, so solved and unsolved
     problems rank equally; ``skip_solved`` excludes solved problems. If all priorities are 0, all problems get equal
     shares. Groups that an earlier stage dropped get nothing; if no problem is left, the budget stays unspent (metric
-    ``unspent``). Problems of which the verifier could score no rollout get nothing (metric ``unscorable``); if this
-    holds for all problems, all get equal shares. Earlier stages whose number of rollouts depends on outcomes may use up
-    or exceed the budget (metric ``overdrawn``). For an empty batch the stage requests nothing. There is no minimum: a
-    problem may get no rollout (Appendix J of the paper reports 0 to 7 per problem).
+    ``unspent``). A problem gets nothing if the verifier could score none of its rollouts (metric ``unscorable``); if
+    this holds for all problems, all get equal shares. Earlier stages whose number of rollouts depends on outcomes may
+    use up or exceed the budget (metric ``overdrawn``). For an empty batch the stage requests nothing. There is no
+    minimum, so a problem may get no rollout (Appendix J of the paper reports 0 to 7 per problem).
 
     Our choices where the paper is ambiguous: the paper's alpha = 0.95 is read as a confidence *level*; taken literally,
     the quantile would be 0.525, and the bonus would dominate Δ. λ, which the paper does not give, is 0.1. T is the
@@ -238,10 +240,10 @@ class Prioritise(Stage):
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         """Return a step's metrics.
 
-        Four metrics describe the rollouts that this stage added: their total, their numbers for problems unsolved and
-        solved at that time, the maximum per problem, and the share of problems without added rollouts. The other
-        metrics are problems without a verifiable rollout, unspent budget, rollouts of earlier stages beyond the budget,
-        the problems' weights, and the metrics of seeding.
+        Five metrics describe the rollouts that this stage added: their total, their numbers for problems unsolved and
+        solved at that time, the maximum per problem, and the share of problems without added rollouts. Further metrics
+        count problems without a verifiable rollout, unspent rollouts, and rollouts of earlier stages beyond the budget.
+        The rest are the problems' weights and the metrics of seeding.
         """
         names = ("extra_unsolved", "extra_solved", "unscorable", "unspent", "overdrawn")
         counts = {"extra": self._extra.total()} | {name: self._counts[name] for name in names}

@@ -17,7 +17,7 @@ class Rate(NamedTuple):
         return self.a / (self.a + self.b)
 
     def moment(self, i: int, j: int) -> float:
-        """The expectation of ``p^i (1 - p)^j``.
+        """Return the expectation of ``p^i (1 - p)^j``.
 
         >>> Rate(1.0, 1.0).moment(1, 0), Rate(2.0, 2.0).moment(1, 1)
         (0.5, 0.2)
@@ -30,7 +30,7 @@ class Rate(NamedTuple):
         return result
 
     def log_chance(self, successes: int, failures: int) -> float:
-        """Log-probability of one particular order of the outcomes: the beta-binomial without its binomial
+        """Return the log-probability of the outcomes in one particular order: the beta-binomial without its binomial
         coefficient."""
         after = _log_beta(self.a + successes, self.b + failures)
         return after - _log_beta(self.a, self.b)

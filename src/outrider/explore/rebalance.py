@@ -20,8 +20,8 @@ Schedule = Literal["et", "hw"]
 
 
 class Rebalance(Stage):
-    r"""Samples more rollouts of hard problems, to raise the sum of their absolute advantages to that of problems with
-    pass rate one half.
+    r"""Samples more rollouts of each hard problem, until its absolute advantages sum to as much as those of a problem
+    with pass rate one half.
 
     The absolute advantages of ``N`` rollouts with accuracy ``a`` sum to ``N S(a)``. ``S(a)`` is ``2 a (1 - a)``, or
     ``2 sqrt(a (1 - a))`` if advantages are divided by the group's standard deviation (``std``). A problem with
@@ -39,13 +39,14 @@ class Rebalance(Stage):
         cap = floor(n_max + (n_max_end - n_max) progress + 1/2)
 
     If ``n_max_end`` equals ``N``, a run ends as plain GRPO. The run thus moves from optimising pass@k to optimising
-    pass@1, as the paper's appendix G.2 proposes. The paper gives no formula; our choice is linear in the share of the
-    budget spent.
+    pass@1, as the paper's appendix G.2 proposes. The paper gives no formula; our choice is a cap that is linear in the
+    share of the budget spent.
 
     Degenerate cases: accuracy 0 counts as ``1/(2N)`` (as in the released code), so a problem with a single failed
     rollout has accuracy 1/2 and gets no further rollouts. Problems with ``a >= 1/2`` and groups without rollouts get no
-    more, and groups may differ in size. If no problem needs more, the stage requests nothing. A problem's earlier and
-    additional rollouts form one group. Use a loss without per-group normalisation, which would cancel the re-weighting.
+    more rollouts, and groups may differ in size. If no problem needs more rollouts, the stage requests nothing. A
+    problem's earlier and additional rollouts form one group. Use a loss without per-group normalisation, which would
+    cancel the re-weighting.
 
     Differences: Eq. 7 prints ``2 (1 - x)``, but Eq. 8 and the released code have ``2 x = 2 (1 - a)``; because of
     float32 accuracies, the released code can sample one rollout too many. ``n_max`` is 32 in the paper, and 64 for
@@ -125,7 +126,7 @@ class Rebalance(Stage):
         return requests
 
     def cap(self, progress: float) -> int:
-        """The maximum rollouts per problem once the share ``progress`` of the budget is spent."""
+        """Return the maximum rollouts per problem after the share ``progress`` of the budget is spent."""
         end = self.n_max if self.n_max_end is None else self.n_max_end
         return int(self.n_max + (end - self.n_max) * progress + 0.5)
 
@@ -167,11 +168,11 @@ def _up(numerator: int, denominator: int) -> int:
 
 
 def _root_up(square: int) -> int:
-    """The smallest integer whose square is at least ``square``; ``square`` must be positive."""
+    """Return the smallest integer whose square is at least ``square``, which must be positive."""
     return isqrt(square - 1) + 1
 
 
 def _first_size(group: Group) -> int:
-    """The size of the first pass, including rollouts that the verifier could not score."""
+    """Return the number of rollouts in the first pass, including rollouts that the verifier could not score."""
     plain = [r for r in group.roots if r.stream == "main" and r.context.kind == "plain"]
     return sum(r.context.trained != "excluded" for r in plain)  # without the greedy rollout

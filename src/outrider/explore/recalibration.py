@@ -30,10 +30,10 @@ class Recalibration:
     The map corrects the mean of a predicted pass rate by Platt scaling: logistic regression of successes on predicted
     means. Evidence is discounted by ``DISCOUNT`` per step, and a ridge penalty ``RIDGE`` pulls towards slope 1 and
     shift 0. Each training step makes one Newton step, shortened if it would move a prediction by more than
-    ``MAX_MOVE``. Near-certain predictions of failure carry almost no information; when successes appear, a full step
-    would overshoot and reverse the order of predictions. The n rollouts of a problem share its pass rate, so these
-    rollouts count as :math:`n / (1 + (n - 1) / (a + b + 1))` independent rollouts. The concentration a + b of the
-    predicted beta distribution does not change. The distance of the map from the identity is multiplied by
+    ``MAX_MOVE``. Near-certain predictions of failure carry almost no information. When successes then appear, a full
+    Newton step would overshoot and reverse the order of predictions. The n rollouts of a problem share its pass rate,
+    so these rollouts count as :math:`n / (1 + (n - 1) / (a + b + 1))` independent rollouts. The concentration a + b of
+    the predicted beta distribution does not change. The distance of the map from the identity is multiplied by
     :math:`\max(0, 1 - 2 / \chi^2)`, where :math:`\chi^2` is the information-weighted squared distance, so that noise
     alone hardly moves predictions. Degenerate cases: without evidence predictions do not change. If outcomes contradict
     the predictions for many steps, the slope may approach 0; predictions then hardly differ between problems until the
@@ -50,11 +50,11 @@ class Recalibration:
     slope: float = 1.0
     shift: float = 0.0
     taken: float = field(default=1.0, compare=False)  # share of the last Newton step that was taken
-    _found: Floats = field(default_factory=_IDENTITY.copy, compare=False)  # before shrinkage
+    _found: Floats = field(default_factory=_IDENTITY.copy, compare=False)  # slope, shift before shrinkage
     _information: Floats = field(default_factory=lambda: np.zeros((2, 2)), compare=False)  # of slope and shift
 
     def of(self, rate: Rate) -> Rate:
-        """The recalibrated pass rate."""
+        """Return the recalibrated distribution of a pass rate."""
         if (self.slope, self.shift) == (1.0, 0.0):
             return rate
         mean = _mapped(rate, self.slope, self.shift)
@@ -70,8 +70,8 @@ class Recalibration:
             new += weight * mean * (1 - mean) * np.outer(at, at)
             gradient += weight * (successes / n - mean) * at
         self._information = DISCOUNT * self._information + new
-        # at the optimum of past evidence, the evidence's gradient equals the ridge's; discounting the evidence leaves
-        # this share of the ridge's gradient; if a step is shortened, later evidence makes up for the rest
+        # at the previous optimum, the gradients of evidence and ridge cancel; discounting the evidence leaves this
+        # share of the ridge's gradient; if a step is shortened, later steps make up for the rest
         gradient -= (1 - DISCOUNT) * RIDGE * (self._found - _IDENTITY)
         step = np.linalg.solve(self._information + RIDGE * np.eye(2), gradient)
         farthest = max((abs(float(at @ step)) for at in places), default=0.0)

@@ -1,4 +1,4 @@
-"""The recoverability of a failed prefix: the probability that a new continuation of it succeeds."""
+"""The recoverability of a failed rollout's prefix: the probability that a new continuation of the prefix succeeds."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Recoverability:
     b: float | None = None
 
     def log_probability(self, ratios: Floats) -> Floats:
-        """The log-probability of recovery, log R, at relative depths, as float64; 0 before the first fit."""
+        """Return the log-probability of recovery, log R, at each relative depth, as float64; 0 before the first fit."""
         if self.w is None or self.b is None:
             return np.zeros(len(ratios))
         return -np.logaddexp(0.0, -(self.w * ratios + self.b))

@@ -19,14 +19,14 @@ from outrider.record import Group, SampleRequest, identity_seed
 class Refill(Stage):
     """Samples new problems until ``target`` groups are mixed, and drops all other groups.
 
-    A group is mixed if, among its rollouts that the verifier could score, some succeed and some fail. The verdict
-    decides success, never the shaped reward. With ``m`` of ``s`` groups mixed so far in the step, a round takes
+    A group is mixed if, among its rollouts that the verifier could score, some succeed and some fail. Success depends
+    on the verdict, never on the shaped reward. With ``m`` of ``s`` groups mixed so far in the step, a round takes
 
         min(ceil((target - m) / share), oversample * (target - m)),    share = (m + 1) / (s + 2)
 
-    new problems. ``share`` follows the rule of succession and is never 0; the second term limits the round's number of
-    problems if ``share`` is small. After ``attempts`` rounds the step trains on the mixed groups it has, and the metric
-    ``missing`` counts how many mixed groups are missing.
+    new problems. ``share`` estimates the share of mixed groups by the rule of succession, and is never 0. The second
+    term limits the round's number of problems if ``share`` is small. After ``attempts`` rounds the step trains on the
+    mixed groups so far, and the metric ``missing`` counts how many more mixed groups the target requires.
 
     Reasons for dropping: ``refill: solved``, ``refill: unsolved``, ``refill: truncated`` (unsolved, and every rollout
     was truncated), ``refill: unscorable`` (the verifier failed on every rollout), and ``refill: surplus`` (mixed, but
@@ -124,7 +124,7 @@ class Refill(Stage):
         return [SampleRequest(problem, n=n) for problem in taken]
 
     def problems(self, missing: int, mixed: int, sampled: int) -> int:
-        """Number of new problems for the next round, if ``mixed`` of ``sampled`` groups are mixed."""
+        """Return the number of new problems for the next round, if ``mixed`` of ``sampled`` groups are mixed."""
         return min(expected(missing, mixed, sampled), self.oversample * missing)
 
     def drop(self, groups: Sequence[Group]) -> dict[str, str]:
@@ -164,12 +164,12 @@ def expected(missing: int, found: int, sampled: int) -> int:
 
 
 def live(groups: Sequence[Group]) -> list[Group]:
-    """Groups with rollouts that no earlier stage has excluded."""
+    """Return the groups that have rollouts and that no earlier stage has excluded."""
     return [group for group in groups if group.size and not group.dropped]
 
 
 def first_stage(group: Group) -> int:
-    """Number of the group's rollouts from the first stage."""
+    """Return the number of the group's rollouts that come from the first stage."""
     return sum(r.stage == group.rollouts[0].stage for r in group.rollouts) if group.size else 0
 
 

@@ -32,22 +32,22 @@ class Replay(Stage):
     """Adds a problem's last success to its group if all rollouts of the step from the plain prompt fail.
 
     After every step the stage stores the last success from the plain prompt, with tokens and log-probabilities, of each
-    problem with a pass rate below one half. At one half or above, the stored success is removed. A group of failures
-    has no gradient; with the success added, the group has a gradient. Nothing is sampled, so a replay costs no
-    generated tokens.
+    problem with a pass rate below one half. If the pass rate is one half or above, the stored success is removed. A
+    group of failures has no gradient; with the success added, the group has a gradient. Nothing is sampled, so a replay
+    costs no generated tokens.
 
     A replay is off-policy: its old log-probabilities come from the policy that sampled it. With ``clip: [0.2, 0.2]``, a
     token whose probability rose by more than a fifth has no gradient. A token whose probability fell is weighted by its
-    ratio, so the tokens that were unlearned most are restored least. The corrections ``truncate`` and ``mask``
+    ratio, so the tokens whose probability fell most are restored least. The corrections ``truncate`` and ``mask``
     (``objective.correction``) weight the replay by the ratio of policies instead. The correction ``recompute``, and the
     surrogate ``likelihood``, treat the replay as if the current policy had sampled it.
 
-    A replayed rollout is not a sample of the current policy: no pass rate, cost, stage or report counts it. In the
-    records its context is ``replayed``, together with its original id. The replay is trained on, so the learner's
-    metrics (``learn/…``, and the metrics of a correction) include the replay. The stage must come last.
+    A replayed rollout is not a sample of the current policy, so it does not count in any pass rate, cost, stage or
+    report. In the records its context is ``replayed`` and includes the original id. The replay is trained on, so the
+    learner's metrics (``learn/…``, and the metrics of a correction) include the replay. The stage must come last.
 
-    Degenerate cases: nothing is replayed without a stored success, in a group of which the verifier could score no
-    rollout from the plain prompt, or in a group that an earlier stage excluded. The stage therefore has no effect after
+    Degenerate cases: nothing is replayed if no success is stored, if the verifier could score none of the group's
+    rollouts from the plain prompt, or if an earlier stage excluded the group. The stage therefore has no effect after
     ``refill``, which drops unsolved groups. Only sampled, trainable successes are stored, never replays, so the same
     success may be replayed repeatedly; ``oldest`` limits its age. A success whose temperature or prompt differs from
     this step's, for example after resuming with a changed recipe, is removed (``outdated``). Responses with
@@ -116,7 +116,7 @@ class Replay(Stage):
         self._steps += 1
         for group in sorted(groups, key=lambda group: group.problem.id):  # so that batch order does not matter
             rate, right = pass_rate(group), [r for r in first_pass(group) if r.success and trainable(r)]
-            found = [r for r in right if not r.observations]  # check() does not run for a stage that is used alone
+            found = [r for r in right if not r.observations]  # check() may not have run (no recipe)
             if rate is not None and rate >= 0.5:
                 self._kept.pop(group.problem.id, None)
             elif found:
@@ -138,7 +138,7 @@ class Replay(Stage):
         return forgotten
 
     def state_dict(self) -> dict[str, Any]:
-        """Each success with its step, oldest first, and the number of steps."""
+        """Return each success with its step, oldest first, and the number of steps."""
         return {
             "steps": self._steps,
             "kept": [[success.step, _data(success.rollout)] for success in self._kept.values()],

@@ -77,8 +77,8 @@ class ExemplarTemplate(Options):
 
 
 class _Prompt(NamedTuple):
-    """A prompt with examples; ``cut`` states whether solutions were truncated. If the tuple has no exemplars, the plain
-    prompt is used."""
+    """A prompt with examples; ``cut`` is true if solutions were truncated. Without exemplars, the plain prompt is
+    used."""
 
     ids: Ids
     exemplars: tuple[str, ...] = ()
@@ -89,11 +89,11 @@ class Seed(Options):
     """Adds the ``k`` most similar solved problems as examples to the prompt of a problem that has no success yet.
 
     The corpus holds the problems that the run itself has solved. After each step, every problem's last success replaces
-    the problem's entry; successes sampled with in-context examples count too and are marked. Success means the
-    verifier's verdict. ``<think>…</think>`` is removed from solutions. Solved problems are ranked by cosine similarity
-    of the questions, highest first; ties go to the problem stored last. A problem is never its own example, not even
-    under another id, and there is no minimum similarity. :class:`ExemplarTemplate` formats the prompt. If the prompt
-    has more than ``max_tokens`` tokens, or leaves no room in the model's context for the longest response, all
+    the problem's entry; successes sampled with in-context examples count too and are marked. Success is determined by
+    the verifier's verdict. ``<think>…</think>`` is removed from solutions. Solved problems are ranked by cosine
+    similarity of the questions, highest first; ties go to the problem stored last. A problem is never its own example,
+    not even under another id, and there is no minimum similarity. :class:`ExemplarTemplate` formats the prompt. If the
+    prompt has more than ``max_tokens`` tokens, or leaves no room in the model's context for the longest response, all
     solutions are truncated to the same length. If even one character per solution is too long, the last example is
     dropped. The question is never truncated.
 
@@ -101,18 +101,18 @@ class Seed(Options):
     prompt is used (metric ``unseeded``). When the corpus is full, its oldest entry is removed (metric ``evicted``).
 
     Difference: XRPO ranks the whole training set once, and uses the first solved problems among a problem's 64 nearest
-    problems, if any of these is solved. A stream cannot be ranked as a whole, so here the nearest solved problems are
-    used at any distance.
+    problems, if any of these is solved. An endless stream of problems cannot be ranked, so here the nearest solved
+    problems are used, however distant they are.
 
     Our choices where XRPO is ambiguous: the corpus starts empty, or is read from a file (XRPO's "baseline-correct
     solutions"). Reasoning is excluded, as the lengths in XRPO's Table 9 suggest. By default a rollout is trained with
     the prompt from which the rollout was sampled (``trained: as_generated``). The importance ratio then starts at 1,
-    but the objective includes the examples. ``original`` trains the rollout with the plain prompt and uses the sampling
-    log-probabilities as old log-probabilities. The ratio then starts at ``pi(y | plain) / pi(y | seeded)``. The
-    surrogate's clip bounds this ratio for positive advantages; ``objective.correction: truncate`` bounds this ratio for
-    all advantages. Only untruncated importance weights of whole responses would give the plain prompt's gradient in
-    expectation. ``excluded`` uses the rollout only in the baseline. Evaluation uses no stages, and therefore no
-    seeding.
+    but the objective includes the examples. With ``original`` the rollout is trained with the plain prompt, and its
+    sampling log-probabilities serve as old log-probabilities. The ratio then starts at ``pi(y | plain) / pi(y |
+    seeded)``. The surrogate's clip bounds this ratio for positive advantages; ``objective.correction: truncate`` bounds
+    this ratio for all advantages. Only untruncated importance weights of whole responses would give the plain prompt's
+    gradient in expectation. With ``excluded`` the rollout counts only in the baseline. Evaluation uses no stages, and
+    therefore no seeding.
 
     Source: XRPO (arXiv 2510.06672), section 3.2 and appendix C.
 

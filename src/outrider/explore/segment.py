@@ -1,4 +1,4 @@
-"""Segmenters: where a response may be cut, and at which cuts a branch may start."""
+"""Segmenters, which define where a response may be cut, and at which cuts a branch may start."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class Segmenter(Options):
 
         - ``t`` lies after the rollout's own branch point, since earlier tokens belong to the parent;
         - the token at ``t`` was sampled, since a branch must not write observations;
-        - ``response_ids[:t]`` contains no complete answer mark: a path with two answers rarely succeeds;
-        - ``t`` is not ``taken``: a cut is branched in one round only.
+        - ``response_ids[:t]`` contains no complete answer mark, since a path with two answers rarely succeeds;
+        - ``t`` is not ``taken``: branches start at a cut in only one round.
 
         A prefix is always shorter than its response, so at least one more token fits within the sampler's limits.
 

@@ -28,7 +28,7 @@ class _Streak:
     offers: int = 0
 
     def drawn(self) -> float:
-        """A pseudo-random number in [0, 1), a new number each time the problem comes up."""
+        """Return a pseudo-random number in [0, 1), which differs each time the problem comes up."""
         self.offers += 1
         return identity_seed(self.seed, "skip", self.offers) / 2**63
 
@@ -41,15 +41,15 @@ class Skip(PlansAhead, Stage):
 
         max(keep ** z, floor)
 
-    A problem is always accepted if it is new or its last visit was mixed. The stage samples no rollouts. The stage can
-    have any position in ``explore``, and filters all problems: problems that a step begins with, and problems that
-    ``refill`` takes. Because of the floor, every problem is expected back within ``1 / floor`` epochs, however often it
-    failed.
+    A problem is always accepted if it is new or its last visit was mixed. The stage does not sample rollouts. It can
+    have any position in ``explore``, and filters both the initial problems of a step and the problems that ``refill``
+    takes. Because of the floor, a refused problem is expected to be accepted again within ``1 / floor`` epochs, however
+    often it failed.
 
     A visit is solved if all of its rollouts with a verdict succeeded, and unsolved if all failed. Branches and rollouts
     with in-context examples count too: if one of them finds a solution, the problem has a gradient. Degenerate cases: a
-    visit with fewer than two rollouts that the verifier could score changes nothing; a change from unsolved to solved,
-    or back, starts a new count. The random draw depends on the run's seed, the problem, its last visit, and how often
+    visit with fewer than two rollouts that the verifier could score changes nothing. A change from unsolved to solved,
+    or back, restarts the count. The random draw depends on the run's seed, the problem, its last visit, and how often
     the problem has come up since then. The last 100,000 problems with a count are remembered.
 
     Differences (GRESO, arXiv 2506.02177): in GRESO the base probability adapts, separately for easy and hard problems,
@@ -89,7 +89,7 @@ class Skip(PlansAhead, Stage):
         return []
 
     def chance(self, visits: int) -> float:
-        """The acceptance probability after ``visits`` consecutive unanimous visits."""
+        """Return the acceptance probability after ``visits`` consecutive unanimous visits."""
         return max(self.keep**visits, self.floor)
 
     def admits(self, problem: Problem, step: int) -> bool:
@@ -124,8 +124,8 @@ class Skip(PlansAhead, Stage):
         remember(self._streaks, key, _Streak(solved, visits, seed=group.rollouts[0].seed))
 
     def state_dict(self) -> dict[str, Any]:
-        """Per problem, oldest first: common outcome, number of visits, seed, and how often the problem has come up
-        since the last visit."""
+        """Return for each problem, oldest first: common outcome, number of visits, seed, and how often the problem has
+        come up since its last visit."""
         return {"streaks": [[key, *astuple(streak)] for key, streak in self._streaks.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -21,7 +21,8 @@ class Stage(Options):
     run.
 
     A stage may also implement these protocols: :class:`outrider.explore.bounds.BoundedStage`, :class:`AdmittingStage`,
-    :class:`PreparedStage`, :class:`PredictingStage`. A subclass of :class:`PlansAhead` plans all rollouts beforehand.
+    :class:`PreparedStage`, :class:`PredictingStage`. A subclass of :class:`PlansAhead` plans all rollouts before
+    sampling.
     """
 
     @property
@@ -37,7 +38,7 @@ class Stage(Options):
         """Check, when a recipe is read, that the stage can work with the rest of the recipe.
 
         Raises:
-            ValueError: the stage cannot work; the message says why in one sentence.
+            ValueError: the stage is not compatible with the recipe; the message gives the reason in one sentence.
         """
 
     def drop(self, groups: Sequence[Group]) -> Mapping[str, str]:
@@ -55,7 +56,7 @@ class Stage(Options):
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """All state needed to resume, as JSON data."""
+        """Return all state needed to resume, as JSON data."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

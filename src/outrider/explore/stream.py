@@ -9,7 +9,7 @@ from outrider.record import Problem
 
 
 class ProblemStream:
-    """Takes problems in order from a task's endless, reproducible sequence; the whole state is one integer.
+    """Takes problems in order from a task's endless, reproducible sequence; its state is a single integer.
 
     >>> stream = ProblemStream(lambda index: Problem(f"p{index}", ""))
     >>> [p.id for p in stream.take(2)], stream.position
@@ -25,8 +25,8 @@ class ProblemStream:
     ) -> list[Problem]:
         """Take the next ``n`` admitted problems, without repeated ids and without problems ``present`` in the step.
 
-        The result is shorter if more than ``1000 n + 1000`` problems were passed over, since there may be no other
-        problems.
+        The result is shorter if more than ``1000 n + 1000`` problems were skipped, since the task may have no suitable
+        problems left.
         """
         found: dict[str, Problem] = {}
         passed_over = 0

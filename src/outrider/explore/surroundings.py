@@ -20,7 +20,7 @@ class Surroundings(NamedTuple):
         task: name of the task.
         turns: whether the task's rollouts have several turns.
         after: the stages after this stage, in order.
-        goal: k of the pass@k objective, if the credit of stream ``main`` has one.
+        goal: k of the pass@k objective of the credit of stream ``main``; None if this credit has no such objective.
     """
 
     before: Sequence[object]
@@ -38,7 +38,7 @@ class Surroundings(NamedTuple):
         return bounds_after(self.before, self.problems)
 
     def refuse_limit(self, max_tokens: int) -> None:
-        """Raise ValueError if the stage assumes another response limit than ``sample.max_tokens``."""
+        """Raise ValueError if the stage assumes a response limit other than ``sample.max_tokens``."""
         if max_tokens != self.max_tokens:
             raise ValueError(
                 f"assumes responses of at most {max_tokens} tokens, but sample.max_tokens is {self.max_tokens}"

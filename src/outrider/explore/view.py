@@ -16,15 +16,17 @@ class Engine(Protocol):
     """The parts of the policy and its tokenizer that stages may use. A stage calls only the methods that it needs."""
 
     def encode(self, problem: Problem) -> Ids:
-        """The token ids of a problem's prompt; for a prompt with examples, replace the problem's ``prompt`` first."""
+        """Return the token ids of a problem's prompt; for a prompt with examples, replace the problem's ``prompt``
+        first."""
         ...
 
     def token_texts(self, ids: Ids) -> list[str]:
-        """The text of each token, to find the ends of sentences and steps."""
+        """Return the text of each token, from which stages find the ends of sentences and steps."""
         ...
 
     def attention(self, rollout: Rollout, starts: Sequence[int]) -> NDArray[np.float64]:
-        """Mean attention between the steps of a response, ``[layers * heads, steps, steps]``; rows attend to columns.
+        """Return the mean attention between the steps of a response, ``[layers * heads, steps, steps]``; rows attend to
+        columns.
 
         ``starts``: first response token of each step, ascending, beginning with 0. The method runs one forward pass of
         the policy.
@@ -32,7 +34,7 @@ class Engine(Protocol):
         ...
 
     def branching(self, rollouts: Sequence[Rollout], mass: float) -> list[NDArray[np.int32]]:
-        """The branching factor at each sampled token of each rollout.
+        """Return the branching factor at each sampled token of each rollout.
 
         The branching factor is the smallest number of tokens with a total probability of at least ``mass``, at
         temperature 1. The method runs one forward pass of the policy.

@@ -20,7 +20,7 @@ from outrider.record import Group, Problem
 
 Estimator = Literal["rloo", "dr_grpo"]
 MOST_TEXTS = 10_000
-RESOLVED = 1e-4  # relative to the largest eigenvalue; smaller ones would separate similar questions by rounding errors
+RESOLVED = 1e-4  # relative to the largest eigenvalue; smaller eigenvalues would separate similar questions by rounding
 LEAST: dict[Estimator, int] = {
     "rloo": 2,
     "dr_grpo": 3,
@@ -28,7 +28,7 @@ LEAST: dict[Estimator, int] = {
 
 
 def variance(n: int, p: float, estimator: Estimator) -> float:
-    """Variance of a problem's gradient from ``n`` rollouts, up to a common factor: ``p (1 - p) f(n)``.
+    """Return the variance of a problem's gradient from ``n`` rollouts, up to a common factor: ``p (1 - p) f(n)``.
 
     ``f`` is ``1 / (n - 1)`` if the baseline is the mean of the other rollouts, and ``(n - 1) / n^2`` if the baseline is
     the group mean (theorems 5.2 and 5.1, which assume that scores are independent of rewards).
@@ -50,8 +50,8 @@ class Vip(Allocation):
 
     and ``K`` is not updated, so that predictions can follow the policy. The budget, ``n`` times the number of problems,
     is then spent exactly. Each rollout goes to the problem with the largest ``variance(n, p) - variance(n + 1, p)``,
-    from ``min_n`` up to ``max_n``. Gains decrease with ``n``, so no allocation has less variance. The stage comes first
-    in ``explore`` and replaces the stage ``uniform``.
+    from ``min_n`` up to ``max_n``. These gains decrease with ``n``, so no other allocation has less variance. The stage
+    comes first in ``explore`` and replaces the stage ``uniform``.
 
     The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
     dropped groups. Degenerate cases: in the first step, and for questions unlike any earlier question, ``p`` is 1/2.
@@ -63,10 +63,10 @@ class Vip(Allocation):
 
     Source: Nguyen et al. 2026, "VIP", arXiv 2602.01601 (only summaries were available), and earlier versions of its
     code. Differences: VIP's code solves the relaxed problem by SLSQP with a bonus for problems that look hard. The code
-    adds 1e-4 to the diagonal of ``K``, so for two equal questions ``g`` comes within 1e-4 of their mean, but does not
-    reach the mean. The code rounds allocations below 4 to no rollouts, and ``g`` starts at -5. The code's script has 16
-    rollouts per problem by default, and its bandwidth is fixed at 0.4; the paper uses the median distance, which is
-    undefined for a stream of problems.
+    adds 1e-4 to the diagonal of ``K``, so for two equal questions ``g`` comes within 1e-4 of the mean of their logits,
+    but does not reach the mean. The code rounds allocations below 4 to no rollouts, and ``g`` starts at -5. The code's
+    script uses 16 rollouts per problem by default and a fixed bandwidth of 0.4; the paper uses the median distance,
+    which is undefined for a stream of problems.
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` does not hold, ``min_n`` is too small for the estimator, or the
@@ -149,7 +149,7 @@ class Vip(Allocation):
         return [float(p) for p in np.clip(1 / (1 + np.exp(-latents)), self.epsilon, 1 - self.epsilon)]
 
     def _rows(self, questions: Sequence[str]) -> tuple[Floats, Floats]:
-        """The kernel ``K`` between the questions and all remembered questions, and ``g`` of the questions."""
+        """Return the kernel ``K`` between the questions and all remembered questions, and ``g`` of the questions."""
         cosines = self.embed.cosines(questions, [text for text, _ in self._seen.values()]).astype(np.float64)
         kernel = np.exp((cosines - 1) / self.bandwidth**2)
         return kernel, (kernel * [share for _, share in self._seen.values()]).sum(1)
@@ -190,7 +190,7 @@ class Vip(Allocation):
             self._seen[key] = text, before + float(share)
 
     def state_dict(self) -> dict[str, Any]:
-        """Each question with its weight in the prediction, oldest first."""
+        """Return each question with its weight in the prediction, oldest first."""
         return {"seen": [[key, *entry] for key, entry in self._seen.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -11,12 +11,12 @@ from outrider.model.packing import Packable, context_of
 from outrider.record.row import WeightedRow
 
 _REPEATED = 4
-"""Inverse of the share of a token's activations that are queries, keys and values, which attention repeats per row for
+"""Inverse of the share that queries, keys and values have in a token's activations. Attention repeats them per row for
 a shared context. The share is at most one quarter: one quarter with SmolLM2-135M's widths, one seventh with
 Qwen2.5-1.5B's widths."""
 
 _MIN_GAIN = 0.1
-"""Minimum share of tokens that sharing contexts must save for rows to be sorted by context."""
+"""Rows are sorted by context only if sharing contexts saves at least this share of the tokens."""
 
 Sized = TypeVar("Sized", bound=Packable)
 
@@ -43,8 +43,8 @@ def micro_batches(rows: Sequence[Sized], tokens: int, shares: bool = True) -> li
 
     Args:
         shares: whether a micro-batch computes a context once for all rows that have the same context, as in packed rows
-            (:mod:`outrider.model.packing`). Each additional row then counts a quarter of its context's tokens, as the
-            cost of attention.
+            (:mod:`outrider.model.packing`). Each additional row then counts as its own tokens plus a quarter of its
+            context's tokens, for the cost of attention.
     """
     return _filled(_ordered(rows, shares), tokens, shares)
 
@@ -53,9 +53,9 @@ def split_by_tokens(rows: Sequence[Sized], parts: int, shares: bool = True) -> l
     """Split rows over ranks to minimise the maximum number of tokens per rank. Every rank computes the same split.
 
     The better of two splits is used. The first split assigns rows from longest to shortest, each to the rank with the
-    fewest tokens so far (ties go to the lowest rank). A shared context is then computed on nearly every rank. The
-    second split sorts rows by context and cuts the sorted rows into one run per rank; nearly all contexts are then
-    computed once.
+    fewest tokens so far (ties go to the lowest rank). With this split, a shared context is computed on nearly every
+    rank. The second split sorts rows by context and cuts the sorted rows into one run per rank, so nearly all contexts
+    are computed only once.
     """
     loads = [0] * parts
     longest_first: list[list[Sized]] = [[] for _ in range(parts)]

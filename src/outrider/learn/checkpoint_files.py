@@ -17,7 +17,7 @@ from outrider.errors import UserError
 from outrider.model.tensors_file import pending, write_tensors
 from outrider.record.disk import disk_refused
 
-TRAINED, OPTIMIZER = "weights.safetensors", "optimizer.pt"  # for a replicated model, named as in 0.1
+TRAINED, OPTIMIZER = "weights.safetensors", "optimizer.pt"  # of a replicated model, named as in version 0.1
 
 
 class Training(NamedTuple):
@@ -48,7 +48,7 @@ class CheckpointFiles(Protocol):
         ...
 
     def load(self, folder: Path, training: Training) -> dict[str, Any]:
-        """Load the files of :meth:`save` on any number of ranks, and return the counts. Every rank must call this
+        """Load files written by :meth:`save` on any number of ranks, and return the counts. Every rank must call this
         method.
 
         Raises:

@@ -26,8 +26,8 @@ def deterministic_algorithms(wanted: bool = True) -> Iterator[None]:
     outrider.errors.UserError: learn.deterministic=true: PyTorch has no deterministic algorithm for put_; leave it false
 
     Raises:
-        UserError: PyTorch has no deterministic algorithm for an operation, or needs an environment variable for such an
-            algorithm.
+        UserError: PyTorch has no deterministic algorithm for an operation, or has one that needs an environment
+            variable.
     """
     if not wanted:
         yield
@@ -35,7 +35,7 @@ def deterministic_algorithms(wanted: bool = True) -> Iterator[None]:
     memory: Any = torch.utils.deterministic  # the switch is an untyped property of the module's class
     fills, mode = memory.fill_uninitialized_memory, torch.get_deterministic_debug_mode()
     torch.set_deterministic_debug_mode("error")  # with warnings only, attention would stay non-deterministic
-    memory.fill_uninitialized_memory = False  # a debugging aid that also fills all new memory
+    memory.fill_uninitialized_memory = False  # a debugging aid, which would fill all new memory
     try:
         yield
     except RuntimeError as error:

@@ -75,8 +75,8 @@ class Updated(NamedTuple):
         lost_groups: ids of groups whose optimizer batches were all skipped as non-finite.
         notices: messages for the user.
         logprobs: for each row of the step, the float32 log-probabilities of its own tokens in the forward pass of the
-            row's last update, so under the weights before this update. The entry is None for a row without a pass. The
-            list is empty if the engine does not return log-probabilities.
+            row's last update, that is, under the weights before this update. The entry is None for a row without a
+            pass. The list is empty if the engine does not return log-probabilities.
     """
 
     metrics: dict[str, float]
@@ -145,7 +145,7 @@ class EntropyLearner(Protocol):
 
 @runtime_checkable
 class WeightsInMemory(Protocol):
-    """A learner whose process holds the whole policy if ``whole`` is true."""
+    """A learner whose process has the whole policy in memory if ``whole`` is true."""
 
     def weights(self) -> Iterator[tuple[str, Tensor]]:
         """Yield every weight by its Hugging Face name, in the dtype of matmuls; only if ``whole``.
@@ -168,11 +168,11 @@ def updates(
     progress: float,
     seen: Callable[[], Sequence[NDArray[np.float32] | None]] | None = None,
 ) -> Updated:
-    """Run the updates of one training step: epochs over optimizer batches, each of whole groups.
+    """Run the updates of one training step: epochs over optimizer batches, each of which consists of whole groups.
 
-    The metrics have the diagnostics as means over trained tokens, the number of trained ``tokens`` (counted once per
-    use), and the mean ``loss`` of the updates. They also have the last gradient norm, the last learning rate, and the
-    counts ``updates``, ``skipped_no_signal``, ``skipped_nonfinite`` and ``rows_skipped``. With a service,
+    The metrics contain the diagnostics as means over trained tokens, the number of trained ``tokens`` (counted once per
+    use), and the mean ``loss`` of the updates. They also contain the last gradient norm, the last learning rate, and
+    the counts ``updates``, ``skipped_no_signal``, ``skipped_nonfinite`` and ``rows_skipped``. If a service trains,
     ``trained_tokens`` counts tokens including prompts. The objective adds its own metrics.
 
     Args:

@@ -146,7 +146,7 @@ class LocalLearner:
 
     @torch.no_grad()
     def reset_reference(self) -> None:
-        """Set the reference to the policy, and reset the optimizer state; a warm-up is not repeated.
+        """Set the reference to the policy, and reset the optimizer state; the warm-up is not repeated.
 
         Source: ProRL, arXiv 2505.24864.
         """
@@ -195,11 +195,11 @@ class LocalLearner:
         counts = self.held.files.load(folder, self._training({}))
         for group, decay in zip(
             self.optimizer.param_groups, decays, strict=True
-        ):  # current options win over saved ones
+        ):  # current options override saved options
             group.update(weight_decay=decay, betas=self.options.betas)
         self.optimizer_steps, self.steps = counts["optimizer_steps"], counts["steps"]
         self.loss.load_state_dict(counts["loss"])
-        # reduced pass sizes are kept if the requested ones are unchanged
+        # reduced pass sizes are kept if the requested sizes are unchanged
         asked = counts.get("passes", [])
         if asked[:2] == [*self._asked]:
             self._take(Passes(*asked[2:]))
@@ -232,7 +232,7 @@ class LocalLearner:
         self._seen.begin(trained)
         with deterministic_algorithms(self.options.deterministic):
             result |= self._gradients(trained)
-        # after the sum over ranks, so that all ranks decide the same
+        # after the sum over ranks, so that all ranks make the same decision
         norm = self.held.finish_gradients(math.inf if self.options.clip_norm is None else self.options.clip_norm)
         if not (math.isfinite(norm) and math.isfinite(result["loss"])):
             return {"rows_skipped": result["rows_skipped"], "skipped_nonfinite": 1.0}
@@ -250,8 +250,8 @@ class LocalLearner:
         return micro_batches(share, self.passes.tokens, shares)
 
     def _gradients(self, rows: Sequence[WeightedRow]) -> dict[str, float]:
-        """Compute the gradients of this rank's share, and return the sums of diagnostics over all ranks. If a rank runs
-        out of memory, all ranks retry with smaller passes.
+        """Compute the gradients of this rank's share of the rows, and return the sums of diagnostics over all ranks. If
+        a rank runs out of memory, all ranks retry with smaller passes.
 
         Raises:
             UserError: even the longest row alone does not fit in memory.
@@ -279,7 +279,8 @@ class LocalLearner:
         free = available()
         if self.ranks.size == 1 or free is None:
             return free
-        # the mean over ranks, shared by them; a collective, so all ranks have read it before any continues
+        # the mean over ranks, divided equally among them; the sum is a collective, so no rank continues before all have
+        # read their free memory
         return int(self.ranks.sum_(torch.tensor([free], dtype=torch.float64))) // self.ranks.size**2
 
     def _take(self, passes: Passes) -> None:

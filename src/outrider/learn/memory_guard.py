@@ -1,8 +1,8 @@
-"""Makes running out of memory in a pass an error that can be caught, on a CPU as well as on a GPU.
+"""Makes a pass that runs out of memory raise an error that can be caught, on a CPU as well as on a GPU.
 
 CUDA's allocator raises an error. On a CPU the kernel overcommits memory, and kills a process that uses too much memory.
-So during a pass the process has a limit on its data (``RLIMIT_DATA``): its current data plus its share of the available
-memory. Above the limit PyTorch's allocator raises an error, and the process continues.
+So during a pass the data of the process is limited (``RLIMIT_DATA``) to its current size plus the process's share of
+the available memory. Above the limit PyTorch's allocator raises an error, and the process continues.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Passes(NamedTuple):
         """Return the next smaller pass size, after a pass of ``tokens`` tokens did not fit.
 
         Raises:
-            UserError: the pass was already the longest row alone, with recomputed activations.
+            UserError: the pass already contained only the longest row, with recomputed activations.
         """
         if tokens > longest:
             return Passes(max(longest, tokens // 2), self.recomputed)
@@ -65,9 +65,9 @@ def ran_out(error: BaseException) -> bool:
 
 @contextmanager
 def memory_limit(free: int | None) -> Iterator[None]:
-    """Context manager that limits this process to ``free`` more bytes; None: no limit.
+    """Context manager that limits this process to ``free`` additional bytes; None for no limit.
 
-    There is no limit on systems without ``RLIMIT_DATA``.
+    Systems without ``RLIMIT_DATA`` have no limit.
     """
     if free is None:
         yield
@@ -120,7 +120,7 @@ def _container(root: Path) -> list[int]:
 
 
 def _held() -> int:
-    """Return the bytes of data of this process, as counted by ``RLIMIT_DATA``."""
+    """Return the size of this process's data in bytes, as counted by ``RLIMIT_DATA``."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmData:"):
             return int(line.split()[1]) * 1024

@@ -1,4 +1,4 @@
-"""The options of the optimizer. Imports no torch."""
+"""The options of the optimizer. The module does not import torch."""
 
 from __future__ import annotations
 

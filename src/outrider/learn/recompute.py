@@ -24,7 +24,7 @@ def recompute_layers(model: PreTrainedModel) -> None:
     """
     layers = layers_of(model, "learn.gradient_checkpointing")
     # The switch in transformers works only in training mode. In that mode, layers with their own dropout (OPT, BioGPT,
-    # XGLM) would use it, and every layer would ignore the KV cache that the plain sampler passes.
+    # XGLM) would apply it, and every layer would ignore the KV cache that the plain sampler passes.
     for layer in layers:
         layer.forward = partial(_recomputed, layer.forward)
 

@@ -39,7 +39,8 @@ class SeenLogprobs:
         self._parts = [part for part in self._parts if part[0] != self._batch]
 
     def of(self, sizes: Sequence[int], ranks: Processes) -> list[NDArray[np.float32] | None]:
-        """Return the log-probabilities of each row of the step, on every rank; None for rows that were in no batch.
+        """Return the log-probabilities of each row of the step, on every rank; None for rows that were not in any
+        batch.
 
         Args:
             sizes: number of own tokens in each row.

@@ -1,4 +1,4 @@
-"""Built-in losses of training services. Imports no torch."""
+"""Built-in losses of training services. The module does not import torch."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class NamedLoss(NamedTuple):
 
 
 def named_loss(options: ObjectiveOptions) -> NamedLoss | None:
-    """Return the Tinker protocol's built-in loss that has the same gradient as an objective; None if no built-in loss
-    does.
+    """Return the Tinker protocol's built-in loss that has the same gradient as an objective; None if there is no such
+    loss.
 
     Selections that exclude tokens, off-policy corrections and stream weights become factors on the advantage.
     Outrider's objective bounds log ratios to ±20; services do not bound log ratios.

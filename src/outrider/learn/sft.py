@@ -54,7 +54,8 @@ def demonstration_row(policy: Policy, task: TurnTask, problem: Problem) -> Weigh
 
 
 def imitating(policy: Policy, options: SftOptions) -> LocalLearner:
-    """Return a learner that trains ``policy`` in place, with its compute path, on the target tokens' likelihood."""
+    """Return a learner that trains ``policy`` in place, with its compute path, to raise the likelihood of target
+    tokens."""
     if policy.path.name != "plain":
         use_plans(policy.model)
     path = policy.path
@@ -73,9 +74,9 @@ def fine_tune(
 ) -> None:
     """Train ``policy`` in place on the mean loss over target tokens; call ``report(step, metrics)`` after each step.
 
-    A step's problems depend only on the step's number, so a ``learner`` with ``done`` steps continues as if it had
-    never been interrupted. If a problem with its solution is longer than the model's context, the problem is skipped
-    and counted (``too_long``).
+    A step's problems depend only on the step's number, so a ``learner`` that has trained ``done`` steps continues as if
+    it had never been interrupted. If a problem with its solution is longer than the model's context, the problem is
+    skipped and counted (``too_long``).
 
     Raises:
         UserError: all problems of a step are too long; a problem has no solution; ``prompts`` is set for a task with

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed import HashStore  # type: ignore[attr-defined]  # its stub leaves it out
+from torch.distributed import HashStore  # type: ignore[attr-defined]  # missing from the stub
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, OffloadPolicy, fully_shard
 from torch.distributed.tensor import DTensor
@@ -110,7 +110,7 @@ class ShardedModel:
             torch.cuda.synchronize(self._device)
         for parameter, other in zip(self.parameters, others, strict=True):
             mine, its = (cast(DTensor, tensor.detach()).to_local() for tensor in (parameter, other))
-            kept = mine.clone()  # in place, since FSDP gathers from the shard's memory
+            kept = mine.clone()  # swapped in place, since FSDP gathers from the shard's memory
             mine.copy_(its)
             its.copy_(kept)
 
@@ -124,7 +124,7 @@ class ShardedModel:
                     tensors[name] = full.cpu()
         if self._ranks.rank != 0:
             return None
-        assembled = copy.deepcopy(self._shell)  # a copy, since the shell itself would hold on to the weights
+        assembled = copy.deepcopy(self._shell)  # a copy, since the shell would keep the weights in memory
         assembled.load_state_dict(tensors, strict=not adapter, assign=True)
         assembled.tie_weights()
         return assembled
@@ -142,7 +142,7 @@ class _Statistics(torch.nn.Module):
 
 
 def _without_weights(model: PreTrainedModel) -> PreTrainedModel:
-    """Return a copy of the model without weights, to load assembled weights into; no weight is copied."""
+    """Return a copy of the model without weights, into which assembled weights are loaded; no weight is copied."""
     memo: dict[int, Tensor] = {}  # marks tensors as already copied for deepcopy
     for tensor in [*model.parameters(), *model.buffers()]:
         empty = torch.empty_like(tensor, device="meta")

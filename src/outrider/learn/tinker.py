@@ -1,6 +1,6 @@
-r"""Training by a Tinker service: Outrider computes credit, selections and denominators, and the service the gradients.
+r"""Training by a Tinker service: Outrider computes credit, selections and denominators; the service computes gradients.
 
-A service has a few built-in losses, over rows with one advantage per token. If the objective is one of these losses,
+A service offers a few built-in losses for rows with one advantage per token. If the objective is one of these losses,
 all factors of the objective are multiplied into the advantage. The gradient of any other objective is linear in the
 gradients of log-probabilities,
 
@@ -104,7 +104,8 @@ class TinkerLearner:
             raise disk_refused(folder, error) from error
 
     def save(self, folder: Path) -> None:
-        """Save weights and optimizer state on the service; write their path on the service, and the counts, to disk."""
+        """Save weights and optimizer state on the service, and write their path on the service and the counts to
+        disk."""
         place = self.service.save(_new_name())
         counts = {"optimizer_steps": self.optimizer_steps, "steps": self.steps, "loss": self.loss.state_dict()}
         text = json.dumps({"service": self.service.address, "state": place, **counts}, indent=1)
@@ -138,8 +139,8 @@ class TinkerLearner:
         return result | sums | norms | sent | {"learning_rate": rate, "updates": 1.0}
 
     def _exactly(self, rows: Sequence[WeightedRow], named: NamedLoss) -> dict[str, float] | None:
-        """Accumulate the gradient of a built-in loss on the service, and return the sums of diagnostics; None, without
-        a request, if inputs are not finite."""
+        """Accumulate the gradient of a built-in loss on the service, and return the sums of diagnostics. If inputs are
+        not finite, send no request and return None."""
         factors = [_factors(row) for row in rows]
         if not all(np.isfinite(factors_N).all() for factors_N in factors):
             return None

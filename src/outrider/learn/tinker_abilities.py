@@ -58,7 +58,7 @@ def abilities_of(service: TinkerService) -> Abilities:
         EngineLostError: the service fails.
     """
     probe = _Probe(service)
-    # a step that changes nothing unless epsilon is ignored
+    # this step changes almost nothing unless the service ignores epsilon
     if abs(probe.moved(rate=1e-3)) > max(1e-6, 10 * probe.jitter):
         return Abilities(row_mean=False, batch_mean=False, epsilon=False, clipping=False)
     rate = probe.fitting_rate()
@@ -96,7 +96,7 @@ class _Probe:
     def __init__(self, service: TinkerService) -> None:
         self._service, self._trainer = service, service.new_adapter()
         seen = [self._logprob() for _ in range(4)]
-        # answers differ if the service's kernels depend on the batch
+        # the measurements differ if the service's kernels depend on the batch
         self.jitter = max(seen) - min(seen)
         self._least = max(_LEAST, 20 * self.jitter)
         if self._least > _MOST / 2:
@@ -134,5 +134,6 @@ def _row(length: int, advantage: float) -> ServiceRow:
     ids = np.resize(_IDS, length)
     advantages = np.zeros(length - 1)
     advantages[_LENGTH - 2] = advantage
-    # old log-probabilities of 0 scale the ratio by the probability itself, which is still proportional
+    # with old log-probabilities of 0 the ratio is the probability itself, so the change stays proportional to the
+    # gradient
     return ServiceRow(ids, np.zeros(length - 1), advantages)

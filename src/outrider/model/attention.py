@@ -1,8 +1,9 @@
-"""One attention function for all Hugging Face models, which calls a *plan* that is passed to the forward call.
+"""One attention function for all Hugging Face models. The function calls a *plan*, which the caller passes to the
+model.
 
-The learner packs sequences, and the sampler has its own KV cache, so both must replace a model's attention. Each of the
-two passes a plan: an object with one method, passed as ``model(..., plan=plan)``. transformers forwards the plan to the
-registered attention function. Modules, LoRA adapters, gradient checkpointing and sharding of the model are unchanged.
+The learner packs sequences, and the sampler has its own KV cache, so both must replace a model's attention. Each of
+them passes a plan (an object with one method) as ``model(..., plan=plan)``. transformers forwards the plan to the
+registered attention function. The model's modules, LoRA adapters, gradient checkpointing and sharding are not affected.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def use_plans(model: PreTrainedModel) -> None:
     """Route the model's attention through plans, and check that every layer calls the plan.
 
     Raises:
-        UserError: some layers of the architecture have no replaceable attention.
+        UserError: the architecture has layers whose attention cannot be replaced.
     """
     refusal = UserError(f"{type(model).__name__} has layers whose attention cannot be replaced")
     try:
@@ -57,8 +58,8 @@ def use_plans(model: PreTrainedModel) -> None:
 
 
 def use_own(model: PreTrainedModel) -> None:
-    """Undo :func:`use_plans`: restore transformers' default attention. The function does nothing if it is already in
-    use."""
+    """Undo :func:`use_plans`: restore transformers' default attention. The function does nothing if the default
+    attention is already in use."""
     if model.config._attn_implementation == NAME:
         model.set_attn_implementation("sdpa" if model._supports_sdpa else "eager")
 
@@ -87,7 +88,7 @@ def _attend(
 ) -> tuple[Tensor, None]:
     if plan is None:
         raise RuntimeError("its layers do not pass the plan to their attention")
-    # both change the softmax; if they were ignored, results would silently differ from the model's
+    # both arguments change the softmax; if they were ignored, results would silently differ from the model's
     for name in ("softcap", "s_aux"):
         if extras.get(name) is not None:
             raise UserError(f"{type(module).__name__} uses {name} in its attention, which is not supported")

@@ -69,7 +69,7 @@ def observation_text(tokenizer: PreTrainedTokenizerBase, text: str, last: str, a
             turn, it is not repeated.
 
     Raises:
-        UserError: the template does not show the policy's turns.
+        UserError: the template's output does not contain the policy's turns.
     """
     turns = [("user", "?"), ("assistant", _ANSWER), ("user", text)]
     messages = [{"role": role, "content": content} for role, content in turns]
@@ -123,7 +123,7 @@ def refuse_other_calls(
 
 
 def chat_of(problem: Problem, options: PolicyOptions) -> list[dict[str, Any]] | None:
-    """Return the messages of a problem, the last one from the user; None without ``options.chat``.
+    """Return the messages of a problem, of which the last is from the user; None without ``options.chat``.
 
     If the prompt is a list of messages, the messages are unchanged. If the prompt is a text, it becomes a user message
     without surrounding white space: a plain prompt ends with white space as a separator, but a template has its own

@@ -61,7 +61,7 @@ def check_compiled(device: torch.device, dtype: torch.dtype) -> None:
     """
     try:
         found, expected = (_small_head(how, device, dtype) for how in (compiled_statistics, token_statistics))
-    except Exception as error:  # of many classes: no compiler, no Triton, an unsupported GPU
+    except Exception as error:  # for example no compiler, no Triton, or an unsupported GPU
         reason = str(error).strip().split("\n")[0]
         raise UserError(
             f"learn.compile: torch.compile fails on this machine ({reason}); set learn.compile=false"
@@ -149,7 +149,7 @@ class _CompiledHead(torch.autograd.Function):
         grad_hidden = torch.zeros_like(hidden_TH) if ctx.needs_input_grad[0] else None
         grad_weight = torch.zeros_like(weight_VH, dtype=entropies_T.dtype) if ctx.needs_input_grad[1] else None
         grad_bias = None if bias_V is None else torch.zeros_like(bias_V, dtype=entropies_T.dtype)
-        # a bias sums over tokens, before the gradient is rounded to the dtype of matmuls
+        # the gradient of a bias is summed over tokens before it is rounded to the dtype of matmuls
         low = hidden_TH.dtype if bias_V is None else entropies_T.dtype
         for part in chunks(hidden_TH, len(weight_VH)):
             logits_tV = linear(hidden_TH[part], weight_VH, bias_V)

@@ -1,4 +1,5 @@
-"""A policy's compute paths: Outrider's fused and packed paths, and the model's own plain path. Imports no torch."""
+"""A policy's compute paths: Outrider's fused and packed paths, and the model's own plain path. Does not import
+torch."""
 
 from __future__ import annotations
 

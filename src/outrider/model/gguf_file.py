@@ -1,4 +1,4 @@
-"""Converts models in GGUF files, once per file, to Hugging Face folders. Imports no torch."""
+"""Converts models in GGUF files, once per file, to Hugging Face folders. Does not import torch."""
 
 from __future__ import annotations
 
@@ -155,11 +155,11 @@ def _read(name: str, file: Path) -> tuple[Any, Any]:
         (Path(alone) / file.name).symlink_to(file.absolute())
         where = {"pretrained_model_name_or_path": alone, "gguf_file": file.name}
         try:
-            with without_bars(), redirect_stderr(io.StringIO()):  # the progress bar for GGUF files has no switch
+            with without_bars(), redirect_stderr(io.StringIO()):  # the progress bar for GGUF files cannot be disabled
                 tokenizer = AutoTokenizer.from_pretrained(**where)
                 load: Any = AutoModelForCausalLM.from_pretrained  # the stub lacks the loading info
                 model, info = load(**where, dtype="float32", output_loading_info=True)
-        except Exception as error:  # readers of architectures raise any exception for unexpected files
+        except Exception as error:  # for unexpected files, transformers may raise any exception
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise UserError(f"model {name!r}: {file} cannot be read as a model ({reason})") from error
     if lacking := lacking_weights(info):

@@ -16,9 +16,9 @@ CHUNK = 8 * 1024 * 1024
 ``GPU_CHUNKS`` times as large."""
 
 GPU_CHUNKS = 8
-"""Factor by which chunks are larger on a GPU. Each chunk reads the head's weights and adds to the weights' gradient,
-both of which are larger than the chunk's logits. With a factor of 1, these reads and additions took more than a third
-of an optimizer step of Qwen2.5 0.5B on an H100 (``docs/log.md``, 2026-11-26)."""
+"""Factor by which chunks are larger on a GPU than on a CPU. Each chunk reads the head's weights and adds to the
+weights' gradient, both of which are larger than the chunk's logits. With a factor of 1, these reads and additions took
+more than a third of an optimizer step of Qwen2.5 0.5B on an H100 (``docs/log.md``, 2026-11-26)."""
 
 
 def most_logits(device: torch.device) -> int:

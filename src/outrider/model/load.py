@@ -192,7 +192,7 @@ def _weights(name: str, folder: str, dtype: torch.dtype) -> PreTrainedModel:
     model: PreTrainedModel
     info: dict[str, Any]
     try:
-        quiet = looks_local(folder)  # a download takes long, and its progress bar shows how long
+        quiet = looks_local(folder)  # a download takes long, so its progress bar is shown
         with without_bars() if quiet else nullcontext():
             model, info = AutoModelForCausalLM.from_pretrained(  # type: ignore[misc]  # the stub lacks the pair
                 folder, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True
@@ -287,7 +287,7 @@ def unused_context(model: PreTrainedModel) -> str:
 
 
 def _lengths(whole: PretrainedConfig) -> list[int]:
-    """Return the stated context length, and the lengths at which the rotary embeddings of some layers change."""
+    """Return the context length in the config, and the lengths at which the rotary embeddings of some layers change."""
     config = whole.get_text_config()
     stated = getattr(config, "max_position_embeddings", None) or getattr(config, "max_seq_len", None) or 1 << 30
     ropes = getattr(config, "rope_parameters", None) or {}

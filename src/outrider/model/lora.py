@@ -26,8 +26,8 @@ _NAME = "default"
 
 
 def add_adapter(model: PreTrainedModel, options: LoraOptions, seed: int) -> None:
-    """Add an adapter to the linear layers of ``model`` and freeze all other weights. The model's outputs do not change
-    yet.
+    """Add an adapter to the linear layers of ``model`` and freeze all other weights. The new adapter does not change
+    the model's outputs.
 
     The adapter is float32 for any model dtype. The adapter's random matrices depend only on ``seed``.
 
@@ -142,7 +142,7 @@ def save_adapter(model: PreTrainedModel, folder: Path) -> None:
 
 
 def adapter_outputs(model: PreTrainedModel) -> dict[str, torch.nn.Parameter]:
-    """Return those matrices of an adapter that are zero before training, by name; empty without an adapter."""
+    """Return the adapter's matrices that are zero before training, by name; empty without an adapter."""
     return {name: p for name, p in model.named_parameters() if ".lora_B." in name}
 
 
@@ -184,7 +184,7 @@ def with_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
     """
     peft = _peft(f"model {str(folder)!r} is an adapter, which")
     try:
-        with warnings.catch_warnings(category=FutureWarning, action="ignore"):  # peft uses an old call of transformers
+        with warnings.catch_warnings(category=FutureWarning, action="ignore"):  # peft calls a deprecated function
             adapted = peft.PeftModel.from_pretrained(model, str(folder)).eval()
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         reason = " ".join(str(error).split())[:300]
@@ -198,7 +198,7 @@ def with_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
     plain: PreTrainedModel = adapted.merge_and_unload()
     # if two layers share one weight, peft merges without a warning, and changes both
     apart = (_logprobs(plain) - want).abs()
-    # bfloat16 rounds the merged weights: log-probabilities of single tokens change much, the mean does not
+    # bfloat16 rounds the merged weights: single log-probabilities may change a lot, but the mean change is small
     if (apart.max() > 1e-3) if plain.dtype is torch.float32 else (apart.mean() > 0.3):
         raise UserError(
             f"model {str(folder)!r}: added to the weights of its base, the adapter gives log-probabilities that are "

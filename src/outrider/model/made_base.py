@@ -1,7 +1,7 @@
 """Base models that are trained from another model on first use, then cached. The package ships only their settings.
 
 ``base/NAME/sft.yaml`` has the settings for ``outrider sft``. The trained model is cached under a name that depends on
-these settings. Imports no torch.
+these settings. The module does not import torch.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def made_base(model: str) -> MadeBase | None:
     if not file.is_file():
         return None
     settings = file.read_text("utf-8")
-    # of the values alone: a comment changes no model, and training takes half an hour
+    # of the values only, since a changed comment must not force a new training (half an hour)
     values = json.dumps(yaml.safe_load(settings), sort_keys=True)
     key = hashlib.blake2b(values.encode(), digest_size=6).hexdigest()
     return MadeBase(cache_folder() / f"base-{name}-{key}", settings)

@@ -1,4 +1,4 @@
-"""The options of the policy, except the name of the model. Imports no torch."""
+"""The options of the policy, except the name of the model. Does not import torch."""
 
 from __future__ import annotations
 

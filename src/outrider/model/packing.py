@@ -2,7 +2,8 @@
 
 The rollouts of a group begin with the same prompt, and branches that start at the same token begin with the same
 prefix. The output of a causal model at a position depends only on the token there and on earlier tokens. So a context's
-hidden states and KV cache are the same for every sequence that begins with this context. Imports no torch.
+hidden states and KV cache are the same for every sequence that begins with this context. The module does not import
+torch.
 """
 
 from __future__ import annotations

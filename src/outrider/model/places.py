@@ -1,4 +1,4 @@
-"""Finds the folder and files of a model by its name. Imports no torch."""
+"""Finds the folder and files of a model by its name. Does not import torch."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def hub_config(name: str) -> dict[str, Any] | None:
 
     try:
         hf_hub_download(folder, "config.json")
-    except (OSError, ValueError):  # loading the model will give the reason
+    except (OSError, ValueError):  # the error with its reason appears when the model is loaded
         return None
     return local_config(name)
 

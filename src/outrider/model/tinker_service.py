@@ -1,8 +1,8 @@
 """A policy on a Tinker service: sends requests to the service, and raises errors if the service does not answer.
 
-In the service's protocol, requests are numbered and answered later. The service trains the weights, and a sampler on
-the service has the weights of the last weight sync. A loss is a function over rows of any length, selected by its name;
-the service computes the gradient of this loss.
+In the service's protocol, requests are numbered and answered asynchronously. The service trains the weights, and a
+sampler on the service has the weights of the last weight sync. A loss is a function over rows of any length, selected
+by its name; the service computes the gradient of this loss.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class TinkerService:
     """A connection to a service, for one adapter on one model of the service.
 
     Args:
-        model: the service's name of the model.
+        model: the service's name for the model.
         seed: seed of the adapter's random matrices, if the service accepts a seed.
 
     Raises:
@@ -92,7 +92,7 @@ class TinkerService:
         self._sampler: Any = None
 
     def close(self) -> None:
-        """End the session, whose adapters the service then drops."""
+        """End the session; the service then drops the session's adapters."""
         self._client.holder.close()
 
     def _refuse_other_model(self) -> None:
@@ -115,12 +115,12 @@ class TinkerService:
         )
 
     def ask(self, what: str, call: Callable[[], T]) -> T:
-        """Return the result of a call to the package within ``seconds``; the package may retry on its own.
+        """Return the result of a call to the package within ``seconds``; the package itself may retry.
 
         Raises:
             EngineLostError: the call failed, or there was no answer.
         """
-        if self._silent:  # otherwise a run that ends would wait again in order to save
+        if self._silent:  # otherwise a run that ends with an error would wait again to save
             raise EngineLostError(self._silent)
         answer: Future[T] = Future()
 

@@ -52,7 +52,7 @@ def open_tokenizer(name: str, options: PolicyOptions) -> OpenedTokenizer:
     base = base_of(path) if adapter else folder
     if adapter and not looks_local(base):
         _refuse_unreachable(base)
-    # the absolute path, since an adapter exported alone names the path of its base
+    # the absolute path, since an adapter that is exported without its base stores the path of the base
     place = str(Path(base).absolute()) if looks_local(base) else base
     return OpenedTokenizer(tokenizer, place, path if adapter else None)
 
@@ -62,7 +62,7 @@ def _refuse_no_model(name: str, path: Path, adapter: bool) -> None:
         raise UserError(f"model {name!r}: no such folder")
     if not adapter and not (path / "config.json").is_file():
         raise UserError(f"model {name!r}: the folder holds no config.json, so it is no Hugging Face model")
-    if not any((path / file).is_file() for file in _TOKENIZER_FILES):  # transformers would make a default one
+    if not any((path / file).is_file() for file in _TOKENIZER_FILES):  # transformers would make a default tokenizer
         raise UserError(f"model {name!r}: the folder has no tokenizer (none of {', '.join(_TOKENIZER_FILES)})")
 
 

@@ -1,6 +1,6 @@
 """Attention kernels that read packed sequences without padding, on a GPU.
 
-Two kernels are known: the package flash-attn, and ``varlen_attn``, which is part of PyTorch. Both implement
+Two kernels are supported: the package flash-attn, and ``varlen_attn``, which is part of PyTorch. Both implement
 FlashAttention-2 for bfloat16 and float16. Without either kernel, sequences are padded for
 ``scaled_dot_product_attention`` (``sdpa``).
 
@@ -50,7 +50,7 @@ def kernel_for(q_1HTD: Tensor) -> Unpadded | None:
 def flash_attn(
     q: Tensor, k: Tensor, v: Tensor, bounds: Tensor, longest: int, scale: float, window: int | None
 ) -> Tensor:
-    """The kernel of the package flash-attn."""
+    """Compute attention with the package flash-attn."""
     from flash_attn import flash_attn_varlen_func  # type: ignore[import-not-found]  # only with a GPU
 
     out: Tensor = flash_attn_varlen_func(
@@ -71,7 +71,7 @@ def flash_attn(
 def varlen_attn(
     q: Tensor, k: Tensor, v: Tensor, bounds: Tensor, longest: int, scale: float, window: int | None
 ) -> Tensor:
-    """PyTorch's kernel."""
+    """Compute attention with PyTorch's kernel."""
     from torch.nn.attention import varlen
 
     out = varlen.varlen_attn(
@@ -94,7 +94,7 @@ UNPADDED: Mapping[str, Unpadded] = {"flash_attention_2": flash_attn, "varlen": v
 
 
 def _side(window: int | None) -> tuple[int, int]:
-    """Return the number of tokens to the left, without the token itself, and to the right; -1: no limit."""
+    """Return the number of tokens to the left, without the token itself, and to the right; -1 for no limit."""
     return (-1, -1) if window is None else (window - 1, 0)
 
 
@@ -110,7 +110,7 @@ def _has_varlen() -> bool:
 
 @cache
 def _varlen_agrees(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether PyTorch's kernel runs on this device, with the results of ``sdpa``."""
+    """Whether PyTorch's kernel runs on this device and gives the same results as ``sdpa``."""
     try:
         gap = max(gap_to_sdpa(varlen_attn, device, dtype, window) for window in (None, 3))
     except (RuntimeError, NotImplementedError):  # a GPU that is too old for the kernel, or a build without the kernel

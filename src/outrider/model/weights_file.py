@@ -31,7 +31,7 @@ def named_weights(model: PreTrainedModel, dtype: torch.dtype | None = None) -> I
     """Yield every weight under its Hugging Face name, with an adapter merged.
 
     Weights in a wider dtype are rounded to ``dtype``, the compute dtype of the engine that gets the weights. A rounded
-    or merged weight is computed only when it is reached; all other weights share memory with the model.
+    or merged weight is computed only when the iteration reaches it; all other weights share memory with the model.
 
     An LM head that is tied to the embedding is also yielded under the head's own name. vLLM keeps a copy of the head,
     and does not update this copy if it gets only the embedding.

@@ -1,4 +1,4 @@
-"""Aggregation of token losses: the denominator of each loss stream, over an optimizer batch. NumPy only."""
+"""Aggregation of token losses: the denominator of each loss stream, over an optimizer batch. Uses only NumPy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Aggregate(Options):
     def divisor(self, tokens_R: Floats, max_tokens: int) -> Floats | float:
         """Return the divisor of token losses: one number for the stream, or one number for each row with tokens.
 
-        ``tokens_R``: number of trainable tokens in each row of the stream; at least one is above 0.
+        ``tokens_R``: number of trainable tokens in each row of the stream; at least one row has trainable tokens.
         """
         raise NotImplementedError
 

@@ -19,7 +19,7 @@ class Cispo(Bounded):
     .. math:: g_t = \mathrm{sg}\big[\mathrm{clip}(\rho_t, 1 - \epsilon_l, 1 + \epsilon_h)\big]\, A_t \log \pi(y_t)
 
     so the gradient is the policy gradient with a bounded weight. Only the gradient of this term is meaningful; its
-    value is not an expected gain. The paper has no lower bound and gives no number for the upper bound; the default of
+    value does not estimate a gain. The paper has no lower bound and gives no number for the upper bound; the default of
     4 gives ScaleRL's cap of 5 (1 + 4).
 
     Diagnostics: ``clip_low`` and ``clip_high`` are the fractions of tokens whose weight is clipped at the lower and at
@@ -46,7 +46,7 @@ class Cispo(Bounded):
     def gain(self, tokens: TokenRatios) -> tuple[Tensor, Marks]:
         import torch
 
-        # detached, so that the weight is a constant without a gradient of its own
+        # detached, so that no gradient flows through the weight
         ratio = tokens.log_ratio.detach().exp()
         low, high = 0.0 if self.low is None else 1 - self.low, 1 + self.high
         # masked before the product, since NaN times 0 is NaN

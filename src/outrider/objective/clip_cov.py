@@ -1,4 +1,4 @@
-"""Clip-Cov: removes the gradient of a few tokens whose updates would lower entropy the most. NumPy only."""
+"""Clip-Cov: removes the gradient of a few tokens whose updates would lower entropy the most. Uses only NumPy."""
 
 from __future__ import annotations
 

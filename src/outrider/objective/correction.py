@@ -7,23 +7,24 @@ multiplied by a constant weight derived from
 .. math:: w_t = \frac{\pi_\mathrm{learner}(y_t)}{\pi_\mathrm{sampler}(y_t)} \text{ (token)}, \qquad
           \prod_u w_u \text{ (sequence)}, \qquad \Big(\prod_u w_u\Big)^{1/n} \text{ (geometric)}
 
-The product over a response is unbiased, but vanishes or explodes with length; the geometric mean does neither, but
-corrects little. Denominators, KL term and entropy term are not weighted, so a masked row still counts in all three.
+The product over a response is unbiased, but vanishes or explodes with length. The geometric mean does neither, but
+corrects only a small part of the mismatch. Denominators, KL term and entropy term are not weighted, so a masked row
+still counts in all three.
 
-A step with one update needs no extra forward pass for these log-probabilities: during the update's own pass the weights
-have not changed yet. The learner makes an extra pass over all rows if a step has several updates, if a token selection
+A step with one update needs no extra forward pass for these log-probabilities, because the weights have not changed
+before the update's own pass. The learner makes an extra pass over all rows if a step has several updates, if a token selection
 reads the old log-probabilities before the update, or if the correction reads all weights of a step together.
 
 Metrics cover the trainable tokens before truncation or masking: with one update, the tokens of the rows that are
 trained; with an extra pass, the tokens of all rows. ``sampler_kl_k1`` and ``sampler_kl_k3`` estimate
-:math:`KL(\pi_\mathrm{sampler} \| \pi_\mathrm{learner})` per token in nats. The other metrics cover the weights, one per
-token or one per row, by level: ``weight_p01``, ``weight_p50`` and ``weight_p99`` (percentiles), ``weight_max``,
-``weight_ess`` and ``weight_clamped``. ``weight_ess`` is the effective sample size :math:`(\sum w)^2 / \sum w^2`,
-divided by the number of weights. ``weight_clamped`` is the share of weights that are truncated or masked (0 for
-``recompute``, whose weights are 1). Logarithms of weights are bounded to ±20. Without tokens there are no metrics.
+:math:`KL(\pi_\mathrm{sampler} \| \pi_\mathrm{learner})` per token in nats. The other metrics cover the weights (one per
+token or one per row, depending on the level): ``weight_p01``, ``weight_p50`` and ``weight_p99`` (percentiles),
+``weight_max``, ``weight_ess`` and ``weight_clamped``. ``weight_ess`` is the effective sample size :math:`(\sum w)^2 /
+\sum w^2`, divided by the number of weights. ``weight_clamped`` is the share of weights that are truncated or masked (0
+for ``recompute``, whose weights are 1). Logarithms of weights are bounded to ±20. Without tokens there are no metrics.
 
-Sampler and learner compute log-probabilities in the row's mode (such as its temperature); the learner rejects batches
-with several modes.
+Sampler and learner compute log-probabilities in the row's mode (for example, at its temperature). The learner rejects
+batches with several modes.
 
 Sources: truncated weights, Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training"
 (cap 2, token level); masked weights, Liu et al. 2025, "When speed kills stability" (sequence level) and IcePop (token
@@ -78,8 +79,8 @@ class Weighed(NamedTuple):
     """Importance weights of a sequence of rows.
 
     Attributes:
-        weights: before truncation or masking, ``[tokens or rows]``.
-        importance_R: for each row, one weight per trainable token, or one for the whole row.
+        weights: the weights before truncation or masking, ``[tokens or rows]``.
+        importance_R: for each row, one weight per trainable token, or one weight for the whole row.
         clamped: whether each of ``weights`` was truncated or masked.
     """
 
@@ -89,7 +90,7 @@ class Weighed(NamedTuple):
 
 
 def weigh(correction: Correction, log_RN: Sequence[Floats]) -> Weighed:
-    """Return the weights of rows from the float64 log ratios, learner to sampler, of their trainable tokens.
+    """Return the weights of rows, given the log ratios (learner to sampler, float64) of their trainable tokens.
 
     A row without trainable tokens has no weight.
     """

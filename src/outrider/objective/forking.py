@@ -1,4 +1,4 @@
-"""Forking tokens: only tokens with high entropy are trained. NumPy only."""
+"""Forking tokens: only tokens with high entropy are trained. Uses only NumPy."""
 
 from __future__ import annotations
 

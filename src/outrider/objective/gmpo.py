@@ -20,7 +20,7 @@ class Gmpo(Bounded):
               c_u = \begin{cases} \min(\log\rho_u,\, \epsilon_h) & A_u > 0 \\
                                   \max(\log\rho_u,\, -\epsilon_l) & A_u < 0 \\ 0 & A_u = 0 \end{cases}
 
-    over the trainable tokens :math:`u` of the row: log ratios are clipped per token and averaged per response. An
+    over the trainable tokens :math:`u` of the row. Log ratios are clipped per token and averaged per response. An
     outlier affects a mean of log ratios far less than a mean of ratios. The paper has one advantage per row; if the
     signs of advantages differ within a row, each token is clipped according to the sign of its own advantage. A clipped
     token has no gradient; the other tokens of its row keep their gradients.

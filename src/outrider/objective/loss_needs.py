@@ -10,7 +10,7 @@ class LossNeeds(NamedTuple):
 
     Attributes:
         reference: whether the loss needs the reference policy.
-        reset_every: steps between resets of the reference to the policy; None: never.
+        reset_every: steps between resets of the reference to the policy; None if the reference is never reset.
         all_rows: whether rows without advantage are trained on too.
         top: number of likeliest tokens per position that the loss reads.
         diagnostics: names of all sums that a call of the loss returns.

@@ -1,4 +1,4 @@
-"""Masked importance weights between sampler and learner. NumPy only."""
+"""Masked importance weights between sampler and learner. Uses only NumPy."""
 
 from __future__ import annotations
 

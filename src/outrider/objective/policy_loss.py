@@ -16,7 +16,7 @@ name                     present with              meaning
 ``forking``              simko                     share of tokens with high entropy within their response
 ``penalty``              kl_cov                    the penalty, averaged over all tokens
 ``importance``           correction                importance weight of the policy term
-``sampler_kl_*``,        correction                metrics of a step, over the tokens that were passed:
+``sampler_kl_*``,        correction                metrics of weights and mismatch in a step; see
 ``weight_*``                                       :mod:`outrider.objective.correction`
 ``kl_reference``         kl                        k3 estimate of the KL to the reference, penalised or not
 ``entropy_coefficient``  an entropy bonus          coefficient of the bonus in this step
@@ -229,14 +229,14 @@ class ImitationLoss:
 def _corrected(correction: Correction, tokens: TokenBatch, old_N: Tensor, live_N: Tensor) -> TokenBatch:
     """Return a micro-batch with the log-probabilities of its own pass as old log-probabilities, and importance
     weights."""
-    # NumPy, as components are written; reading from a GPU synchronises, which costs far less than an extra pass
+    # corrections use NumPy; the copy from a GPU synchronises, but costs far less than an extra pass
     logs = (old_N - tokens.old_logprobs).double().cpu().numpy()
     live = live_N.cpu().numpy()
     ends = np.cumsum(tokens.lengths)[:-1]
     log_RN = [log_N[live_N] for log_N, live_N in zip(np.split(logs, ends), np.split(live, ends), strict=True)]
     importance_N = np.zeros(len(logs))
     weights_R = weigh(correction, log_RN).importance_R
-    # a row's only weight is that of each of its tokens
+    # a row's single weight applies to each of its tokens
     importance_N[live] = np.concatenate(
         [np.broadcast_to(part, len(log_N)) for part, log_N in zip(weights_R, log_RN, strict=True)]
     )

@@ -1,4 +1,4 @@
-"""Old log-probabilities that the learner recomputes. NumPy only."""
+"""Old log-probabilities that the learner recomputes. Uses only NumPy."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class Sapo(Surrogate):
 
     At :math:`\rho_t = 1` the gradient equals the gradient of :math:`\rho_t A_t`. Away from 1, on both sides and for
     both signs of the advantage, the gradient decays as :math:`4 \sigma (1 - \sigma)`, faster for a larger :math:`\tau`.
-    The value has an irrelevant offset of :math:`2 A_t / \tau`.
+    The value includes an offset of :math:`2 A_t / \tau`, which does not affect the gradient.
 
     Diagnostics: ``gate`` is the fraction of the gradient that passes the gate (1 on-policy).
 

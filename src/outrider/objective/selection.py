@@ -1,4 +1,4 @@
-"""Interface of a token selection, which gives some tokens of an optimizer batch a different loss. NumPy only."""
+"""Interface of a token selection, which gives some tokens of an optimizer batch a different loss. Uses only NumPy."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Selection(Options):
     not depend on micro-batches, the order of rows or the number of processes. The inputs are known before the forward
     pass: advantages, recorded entropies, and old log-probabilities (the sampler's, or with ``objective.correction`` the
     learner's). In the first update of a step the old log-probabilities come from the current policy; in later updates
-    they are as old as the samples. All tokens that tie at the threshold are chosen. Denominators do not change. A share
-    of the :math:`N` trainable tokens of rows with positive weight means :math:`\max(1, \lfloor \mathrm{share}\, N
-    \rfloor)` tokens.
+    they are out of date, like the samples. All tokens that tie at the threshold are chosen. Denominators do not change.
+    A share of the :math:`N` trainable tokens of rows with positive weight means :math:`\max(1, \lfloor \mathrm{share}\,
+    N \rfloor)` tokens.
     """
 
     leaves_out: ClassVar[bool] = False
@@ -96,6 +96,6 @@ def covariances(rows: Sequence[WeightedRow]) -> list[Floats]:
 
 
 def _mean(values: Floats) -> float:
-    # The mean of equal values is exact, since a rounded mean would give tiny covariances, and the highest would be
+    # Equal values get an exact mean, because a rounded mean would give tiny covariances, of which the highest would be
     # chosen. fsum is correctly rounded, so the order of rows does not matter.
     return float(values[0]) if (values == values[0]).all() else math.fsum(values) / len(values)

@@ -33,8 +33,9 @@ class Simko(Bounded):
     policy's likeliest tokens need not be stored.
 
     Success is inferred from the sign of the advantage, which agrees with the verdict under ``group_mean`` and rewards
-    of 0 and 1. All tokens tied for the highest probability count as the likeliest. Degenerate cases: a response of one
-    token, or of equal entropies, has no forking token; with a vocabulary of fewer than K tokens, all tokens are used.
+    of 0 and 1. All tokens tied for the highest probability count as the likeliest. Degenerate cases: a response has no
+    forking token if it has one token or if all its entropies are equal. If the vocabulary has fewer than K tokens, all
+    tokens are used.
 
     Diagnostics: ``clip_low`` and ``clip_high`` are the fractions of tokens whose gradient the lower and the upper bound
     remove; ``forking`` is the fraction of forking tokens.
@@ -117,7 +118,8 @@ class Simko(Bounded):
 
 
 def row_quantiles(values_N: Tensor, live_N: Tensor, lengths: Sequence[int], q: float) -> Tensor:
-    """Return the quantile of the live values in each token's row, ``[N]``, interpolated linearly; NaN if none is live.
+    """Return the quantile of the live (trainable) values in each token's row, ``[N]``, interpolated linearly; NaN if
+    the row has no live value.
 
     >>> import torch
     >>> values, live = torch.tensor([1.0, 3.0, 2.0, 5.0]), torch.tensor([True, True, True, False])

@@ -27,8 +27,8 @@ class Surrogate(Options):
 
     @property
     def per_response(self) -> bool:
-        """Whether a response has a single ratio. All tokens of the response are trained through this ratio, so no token
-        can be excluded."""
+        """Whether a response has a single ratio. If so, all tokens of the response are trained through this ratio, and
+        no token can be excluded."""
         return False
 
     @property
@@ -40,8 +40,8 @@ class Surrogate(Options):
     def gain(self, tokens: TokenRatios) -> tuple[Tensor, Marks]:
         """Return the gain of each token ``[N]``, and named values ``[N]`` whose means over tokens are diagnostics.
 
-        Tokens that are not trained have log ratio 0 and advantage 0. Their gain and diagnostics are ignored, but their
-        log-probability may be NaN, which must not reach any gradient.
+        Tokens that are not trained have log ratio 0 and advantage 0. Their gain and diagnostics are ignored. Their
+        log-probability may be NaN, and this NaN must not reach any gradient.
         """
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""Aggregation: the weight of a token's loss in the loss of the whole optimizer batch. NumPy only.
+"""Aggregation: the weight of a token's loss in the loss of the whole optimizer batch. Uses only NumPy.
 
 Every denominator is computed in this module, over all rows of an optimizer batch on all ranks, before the batch is
 split. The loss of a micro-batch is then a weighted sum, so the gradient does not depend on the split.
@@ -29,7 +29,7 @@ def token_weights(rows: Sequence[WeightedRow], options: ObjectiveOptions, max_to
     lengths, and thus on outcomes: a token has less weight in a batch of long responses (``token_mean``), or in a long
     response (``sequence_mean``).
 
-    Denominators count rows with zero advantage too. With ``denominator: with_signal`` rows with zero advantage do not
+    Denominators also count rows with zero advantage. With ``denominator: with_signal`` rows with zero advantage do not
     count, and have weight 0 in every term of the loss.
 
     Raises:

@@ -38,7 +38,7 @@ class Cache(Protocol):
         ...
 
     def parts(self) -> list[Part] | None:
-        """The tensors of the cache; None if the cache has other state, which cannot be split into rows and columns."""
+        """Return the tensors of the cache; None if the cache has state that cannot be split into rows and columns."""
         ...
 
 
@@ -62,7 +62,7 @@ class Decoder(Protocol[C]):
     def forward(self, ids_BQ: Tensor, cache: C) -> Tensor:
         """Process ``Q`` new tokens per row, advance ``cache.column`` by ``Q``, and return logits, ``[B, V]``.
 
-        The logits of a row are those after its last new token.
+        The logits of a row predict the token after its last new token.
         """
         ...
 

@@ -1,8 +1,9 @@
 """A decoder for the Llama, Mistral and Qwen families that computes the model's results with fewer, larger operations.
 
 Differences from the model's own forward pass: one matmul computes the query, key and value projections, and a second
-one the gate and up projections. Norm weights are folded into the next matmul, and the attention scale into the query
-weights. The rotary embedding is one complex multiplication, for which the rows of the copied weights are reordered.
+matmul computes the gate and up projections. Norm weights are folded into the next matmul, and the attention scale into
+the query weights. The rotary embedding is one complex multiplication, for which the rows of the copied weights are
+reordered.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ class FusedDecoder(StoreDecoder):
         self, index: int, layer: FusedLayer, x: Tensor, turn: Tensor, rows: int, width: int, store: Store
     ) -> Tensor:
         heads, kv, dim = self._heads, self._kv_heads, self._dim
-        per_kv = heads // kv  # per key head: its query heads, then the key, then the value
+        per_kv = heads // kv  # order per key head: its query heads, the key, the value
         h = _normed(x, self._epsilon)
         qkv = F.linear(h, layer.qkv, layer.qkv_bias).view(rows * width, kv, per_kv + 2, dim)
         qk, v = qkv[:, :, :-1], qkv[:, :, -1]
@@ -196,14 +197,14 @@ class FusedDecoder(StoreDecoder):
         return torch.cat([q[:, :, pairs], k[:, :, pairs], v], 1).flatten(0, 2)
 
     def _pairs(self) -> Tensor:
-        """The permutation that puts element i of a head next to its rotary partner, element i + D/2."""
+        """Return the permutation that puts element i of a head next to its rotary partner, element i + D/2."""
         half = self._dim // 2
         order: Tensor = torch.stack([torch.arange(half), torch.arange(half) + half], 1).reshape(-1)
         return order
 
 
 def _normed(x: Tensor, epsilon: Tensor) -> Tensor:
-    """RMS norm without weights."""
+    """Apply an RMS norm without weights."""
     # takes half the time of F.rms_norm on a CPU; the sum of squares is float32 even for bfloat16, as in the model
     norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
     scale = torch.addcmul(epsilon, norm, norm, value=1.0 / x.shape[-1]).rsqrt_()

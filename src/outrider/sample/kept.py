@@ -54,8 +54,8 @@ class Kept:
     kept rollout.
 
     Args:
-        most: maximum number of kept rollouts. The contexts of all other rollouts are prefilled again, and their tokens
-            are counted in ``recomputed_tokens``.
+        most: maximum number of kept rollouts. If further rollouts continue, their contexts are prefilled again and
+            counted in ``recomputed_tokens``.
 
     Attributes:
         recomputed_tokens: number of context tokens that are prefilled again, because their KV cache was not kept. A
@@ -81,7 +81,8 @@ class Kept:
         return self._most - len(self._standing)
 
     def find(self, rollouts: Iterable[str], context: Ids) -> Standing | None:
-        """Of the kept KV caches of ``rollouts``, the longest one whose tokens are a prefix of ``context``.
+        """Return the longest kept KV cache of ``rollouts`` whose tokens are a prefix of ``context``; None if there is
+        none.
 
         The cache never includes the context's last token, because the logits of the last token are still needed.
         """
@@ -126,8 +127,8 @@ class Kept:
 
 
 def aligned(standing: Sequence[Standing | None], starts: Sequence[int], columns: int) -> list[Part]:
-    """Tensors with one row per context. Row ``b`` contains the kept cache of context ``b`` from column ``starts[b]``
-    on.
+    """Return tensors with one row per context. Row ``b`` contains the kept cache of context ``b`` from column
+    ``starts[b]`` on.
 
     A row without a kept cache is zero. Columns before a row's start or after its kept tokens have arbitrary values.
     """

@@ -50,7 +50,8 @@ class LocalSampler:
         """Rebuild fused weights and drop kept KV caches. The weights need no sync, since they are shared with the
         policy.
 
-        Returns ``recomputed_tokens``, the number of context tokens that later turns computed again; empty if this is 0.
+        Returns ``recomputed_tokens``, the number of context tokens that later turns prefilled again; empty if the
+        number is 0.
         """
         self.version = version
         self.decoder.updated()
@@ -98,7 +99,7 @@ class LocalSampler:
     def _waves(self, requests: Sequence[SampleRequest], chosen: list[int], params: SamplingParams) -> Iterator[Wave]:
         """Yield waves of contexts of similar length.
 
-        A wave has up to ``options.rows`` rows. A context with more rows forms a wave of its own, since the rows of a
+        A wave has up to ``options.rows`` rows. A context with more rows forms a separate wave, since the rows of a
         context are never split over waves.
         """
         # keyed by the bytes of the ids: requests with the same prompt or prefix share one prefill
@@ -126,7 +127,7 @@ class LocalSampler:
             yield wave
 
     def _standing(self, context: Ids, rows: list[WaveRow]) -> Standing | None:
-        """The kept KV cache for a context, from the rollout of one of its rows; None if no cache is kept."""
+        """Return the kept KV cache for a context, from the rollout of one of its rows; None if no cache is kept."""
         return None if self._kept is None else self._kept.find([row.rollout for row in rows], context)
 
     def _new_tokens(self, context: Ids, rows: list[WaveRow]) -> int:
@@ -143,7 +144,7 @@ def decoder_of(policy: Policy) -> Decoder[Any]:
 
 
 def stops_of(policy: Policy, texts: Sequence[str] = ()) -> Stops:
-    """The end tokens and stop texts of responses, on the sampling device."""
+    """Return the end tokens and stop texts of responses, on the sampling device."""
     ends = ends_of(policy, texts)
     vocabulary = policy.model.get_output_embeddings().weight.shape[0]
     table = StopTable(ends.texts, token_bytes(policy.tokenizer, vocabulary)) if ends.texts else None

@@ -118,8 +118,8 @@ class Vllm(SamplerEngine):
         if twice := next((place for place in places if places.count(place) > 1), ""):
             raise ValueError(f"servers has {twice} twice: remove the duplicate")
         foreign = ("memory", "sleep") if self.servers else ("in_flight", "seconds")
-        # a run's config.yaml states all defaults, even those of older versions, so only other values were set by the
-        # user
+        # a run's config.yaml contains all default values, even defaults of older versions; a user set only values that
+        # differ from both
         older: dict[str, float] = {"memory": SHARE}
         defaults = {name: (type(self).model_fields[name].default, older.get(name)) for name in foreign}
         meant = [name for name in foreign if getattr(self, name) not in defaults[name]]
@@ -149,7 +149,7 @@ weight-sync check. With this variable, the errors were below 1e-5."""
 
 
 def vllm_rank(rank: int) -> int | None:
-    """The smallest adapter rank supported by vLLM that is at least ``rank``; None if there is none.
+    """Return the smallest adapter rank supported by vLLM that is at least ``rank``; None if there is no such rank.
 
     >>> [vllm_rank(rank) for rank in (1, 9, 16, 300, 513)]
     [8, 16, 16, 320, None]

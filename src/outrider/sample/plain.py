@@ -42,7 +42,8 @@ class OwnCache:
         self.starts_B = self.starts_B[row_of_B]
 
     def parts(self) -> list[Part] | None:
-        """The cache's tensors if every layer stores all columns; None with a sliding window or a recurrent state."""
+        """Return the cache's tensors if every layer stores all columns; None with a sliding window or a recurrent
+        state."""
         layers: list[Any] = [
             layer for cache in self.arguments.values() if type(cache) is DynamicCache for layer in cache.layers
         ]

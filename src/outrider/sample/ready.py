@@ -37,7 +37,7 @@ def ready(policy: Policy, choice: str = "auto", sampled: bool = True) -> tuple[P
             for sampling, and their check needs as much memory as the model.
 
     Raises:
-        UserError: every path fails, or gives other log-probabilities than the model.
+        UserError: every path fails, or gives log-probabilities that differ from the model's.
 
     >>> from outrider.model.tiny import tiny_policy
     >>> policy, sentence = ready(tiny_policy(seed=0))

@@ -42,19 +42,19 @@ class Room(NamedTuple):
 
 
 def prompt_of(request: SampleRequest) -> Ids:
-    """Token ids of the prompt."""
+    """Return the token ids of the prompt."""
     if request.prompt_ids is None:
         raise ValueError(f"the request for {request.problem.id!r} has no token ids")
     return request.prompt_ids
 
 
 def prefix_of(request: SampleRequest) -> Ids:
-    """Token ids that a branch takes over from another rollout's response; empty without a prefix."""
+    """Return the token ids with which a branch begins, from another rollout's response; empty without a prefix."""
     return _NONE if request.prefix is None else request.prefix.ids
 
 
 def context_of(request: SampleRequest) -> Ids:
-    """All tokens before the sampled ones (prompt and prefix), int32."""
+    """Return all tokens before the sampled tokens (prompt and prefix), int32."""
     return np.concatenate([prompt_of(request), prefix_of(request)]).astype(np.int32)
 
 
@@ -66,7 +66,7 @@ class PolicyLimits:
         self._tokenizer = policy.tokenizer
 
     def room(self, request: SampleRequest, params: SamplingParams) -> Room:
-        """The number of tokens that a response to the request may still have, and the stop reason at this limit.
+        """Return the maximum number of tokens to sample for a request, and the stop reason at this limit.
 
         Raises:
             UserError: there is no room for a response, or the context has a token id beyond the model's vocabulary.
@@ -145,7 +145,7 @@ def decode(tokenizer: PreTrainedTokenizerBase, ids: Sequence[Ids]) -> list[str]:
 
 @lru_cache(4)
 def _hidden(tokenizer: PreTrainedTokenizerBase) -> frozenset[int] | None:
-    """Ids of the special tokens other than reasoning tags; None if no reasoning tag is a special token."""
+    """Return the ids of the special tokens other than reasoning tags; None if no reasoning tag is a special token."""
     marks = {mark for pair in MARKS.items() for mark in pair}
     added = getattr(tokenizer, "added_tokens_decoder", {})  # custom tokenizers may lack the attribute
     special = {i: str(token) for i, token in added.items() if token.special}

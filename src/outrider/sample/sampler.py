@@ -31,8 +31,9 @@ class Sampler(Protocol):
     (:class:`outrider.train.weight_sync.WeightSync`).
 
     Attributes:
-        engines: number of engines in use, each with a copy of the weights, which every weight sync must check. Requests
-            are assigned round-robin: the first of n engines gets requests 0, n, 2n, …, unless an engine is lost.
+        engines: number of engines in use. Each engine has its own copy of the weights, and every weight sync must check
+            all copies. Requests are assigned round-robin: the first of n engines gets requests 0, n, 2n, …, unless an
+            engine is lost.
         gives_entropies: whether rollouts include the entropy of every sampled token.
         notices: pending messages for the user; the caller prints the messages and clears the list.
     """
@@ -53,8 +54,8 @@ class Sampler(Protocol):
         ...
 
     def take(self, version: int, export: Export) -> dict[str, int]:
-        """Switch to the policy's current weights. Samplers without shared memory with the policy call ``export`` for
-        this.
+        """Switch to the policy's current weights. A sampler that does not share memory with the policy calls
+        ``export``.
 
         Returns the engine's counts since the last call, by name. On each rank, the counts cover that rank's own
         requests.
@@ -84,8 +85,7 @@ def takes_adapter(sampler: Sampler) -> bool:
 
 @runtime_checkable
 class CopiesWeights(Protocol):
-    """A sampler in the learner's process, with its own copy of the weights, which no file has to pass to the
-    sampler."""
+    """A sampler in the learner's process with its own copy of the weights; weight syncs need no file."""
 
     def copy_weights(self, version: int, weights: NamedWeights) -> dict[str, int]:
         """Like :meth:`Sampler.take`, but copy the weights from memory."""
@@ -97,7 +97,7 @@ class Sleeps(Protocol):
     """A sampler that may free its device memory while the policy is updated."""
 
     def sleep(self) -> None:
-        """Free device memory until the next weight sync, before which nothing can be sampled."""
+        """Free device memory until the next weight sync; the sampler cannot sample before this sync."""
         ...
 
 

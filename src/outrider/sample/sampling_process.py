@@ -68,7 +68,7 @@ class SamplingProcess:
                 stdout=subprocess.DEVNULL,  # standard output belongs to the run
                 env={**os.environ, "PYTHONPATH": search_path, "OMP_NUM_THREADS": str(parts.threads)},
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C goes to the run alone
+                start_new_session=True,  # Ctrl-C goes only to the run
             )
         self._send(parts)  # the new process loads the model while this process continues
 

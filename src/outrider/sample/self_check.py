@@ -33,7 +33,7 @@ class SelfCheckResult(NamedTuple):
     """The result of comparing a compute path with the model's own forward pass.
 
     Attributes:
-        gap: the difference of log-probabilities from the model's, with float32 matmuls.
+        gap: the difference between the path's and the model's log-probabilities, with float32 matmuls.
         bound: the largest allowed ``gap``.
         in_bfloat16: the mean difference of log-probabilities with bfloat16 matmuls; None if the policy uses float32.
             Rounding causes differences of a few hundredths; a difference above 0.5 is a real error.
@@ -76,12 +76,12 @@ class SelfCheck:
 
     def __init__(self, policy: Policy) -> None:
         self.exact = next(policy.model.parameters()).dtype is torch.float32
-        # bfloat16 products have about three digits; 0.3 is three times the rounding error of 24 layers
+        # bfloat16 matmuls have about three significant digits; 0.3 is three times the rounding error of 24 layers
         self.bound = 1e-3 if self.exact else 0.3
         windows = _windows(policy.model)
         self.beyond = [window for window in windows if window > _LONGEST]
         reached = [w for w in windows if w <= _LONGEST and w + _SHAPES[0][1] < context_length(policy.model)]
-        shapes = [_SHAPES, *([(window, _SHAPES[0][1])] for window in reached[-1:])]  # apart, for less padding
+        shapes = [_SHAPES, *([(window, _SHAPES[0][1])] for window in reached[-1:])]  # separate, for less padding
         self._batches = [batch for some in shapes if (batch := _random_rows(policy, some))]
         if not self._batches:
             raise UserError(
@@ -133,7 +133,8 @@ class SelfCheck:
 
 
 def _learner_differences(policy: Policy, rows: Sequence[Continuation], wants: Sequence[Tensor]) -> Iterator[Tensor]:
-    """Differences of the learner's log-probabilities and entropies, with all rows in one pass."""
+    """Yield differences of the learner's log-probabilities and entropies from reference values, with all rows in one
+    pass."""
     dtype = placement(policy.options.dtype).dtype
     logprobs_N, entropies_N, _ = own_statistics(policy.model, policy.path, rows, dtype)
     want_NV = torch.cat([*wants])
@@ -143,7 +144,7 @@ def _learner_differences(policy: Policy, rows: Sequence[Continuation], wants: Se
 
 
 def _sampler_differences(policy: Policy, rows: Sequence[Continuation], wants: Sequence[Tensor]) -> Iterator[Tensor]:
-    """Differences of the decoder's log-probabilities from the reference values ``wants``.
+    """Yield differences of the decoder's log-probabilities from the reference values ``wants``.
 
     Contexts are prefilled together if the decoder can batch the contexts. Then two rows continue each context, and rows
     are dropped when they end.
@@ -166,7 +167,7 @@ def _sampler_differences(policy: Policy, rows: Sequence[Continuation], wants: Se
 
 
 def _kept_differences(policy: Policy, rows: Sequence[Continuation], wants: Sequence[Tensor]) -> Iterator[Tensor]:
-    """Differences of log-probabilities with a kept KV cache.
+    """Yield differences of the decoder's log-probabilities with a kept KV cache from the reference values ``wants``.
 
     The last one or two tokens of each context are computed on the kept cache of the earlier tokens. Then one more token
     is decoded.
@@ -189,7 +190,7 @@ def _kept_differences(policy: Policy, rows: Sequence[Continuation], wants: Seque
 
 
 def _together(decoder: Decoder[Any], rows: Sequence[Continuation]) -> tuple[list[Ids], list[list[int]]]:
-    """The contexts to prefill, and the indices of those that the decoder prefills in one call, as groups."""
+    """Return the contexts to prefill, and for each prefill call the indices of its contexts."""
     contexts = [np.concatenate([row.context_ids, row.token_ids[:_PREFIX]]) for row in rows]
     everything = list(range(len(rows)))
     return contexts, [everything] if decoder.batchable(contexts) else [[i] for i in everything]
@@ -224,7 +225,7 @@ def amplified_logits(model: PreTrainedModel) -> Iterator[None]:
 
 
 def _windows(model: PreTrainedModel) -> list[int]:
-    """All attention windows and scan chunk sizes in the config, shortest first."""
+    """Return all attention windows and scan chunk sizes in the config, shortest first."""
     named = model.config.get_text_config().to_dict().items()
     return sorted({v for k, v in named if isinstance(v, int) and v > 1 and ("window" in k or "chunk" in k)})
 
@@ -243,19 +244,19 @@ def _random_rows(policy: Policy, shapes: Sequence[tuple[int, int]]) -> list[Cont
 
 
 def _own_logprobs(model: PreTrainedModel, row: Continuation) -> Tensor:
-    """Reference log-probabilities of the whole vocabulary for every response token, ``[T, V]``."""
+    """Return reference log-probabilities of the whole vocabulary for every response token, ``[T, V]``."""
     ids = np.concatenate([row.context_ids, row.token_ids]).astype(np.int64)
     logits_LV = _own_logits(model, torch.from_numpy(ids).to(model.device))
     return logits_LV[len(row.context_ids) - 1 : -1].log_softmax(-1)
 
 
 def _own_logits(model: PreTrainedModel, ids_L: Tensor) -> Tensor:
-    """Logits of the model's own forward pass, float32, ``[L, V]``."""
+    """Return the logits of the model's own forward pass, float32, ``[L, V]``."""
     try:
         logits_LV: Tensor = model(input_ids=ids_L[None], use_cache=False).logits[0]
     except torch.OutOfMemoryError:
         raise
-    except Exception as error:  # a mismatch of config and weights first shows here, as any kind of exception
+    except Exception as error:  # if config and weights do not match, this call may raise any exception
         line = str(error).strip().split("\n")[0]
         raise UserError(
             f"{type(model).__name__}: its own forward pass fails ({type(error).__name__}: {line})"
@@ -265,7 +266,7 @@ def _own_logits(model: PreTrainedModel, ids_L: Tensor) -> Tensor:
 
 @torch.enable_grad()
 def _idle_targets(model: PreTrainedModel, row: Continuation) -> list[str]:
-    """Names of the adapter's target modules, such as ``dt_proj``, that get no gradient in any layer of the model.
+    """Return the names of the adapter's target modules, such as ``dt_proj``, that get no gradient in any layer.
 
     For example, Mamba's own code multiplies by ``dt_proj.weight`` directly, which bypasses an adapter around
     ``dt_proj``.
@@ -286,6 +287,6 @@ def _logits_apart(logits_V: Tensor, want_V: Tensor) -> Tensor:
 
 
 def _apart(got: Tensor, want: Tensor) -> Tensor:
-    """Absolute differences, flattened; 0 where both values are minus infinity, infinity where one is NaN."""
+    """Return absolute differences, flattened; 0 where both values are minus infinity, infinity where one is NaN."""
     differences = torch.where(got == want, 0.0, (got.float() - want).abs())
     return differences.nan_to_num(nan=float("inf"), posinf=float("inf")).flatten()

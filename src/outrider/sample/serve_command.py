@@ -20,7 +20,7 @@ def serve_command(model: str, port: int, dtype: str, lora: int | None, python: s
 
     Args:
         lora: maximum adapter rank; None disables adapters.
-        python: Python interpreter with vLLM; None: the current one.
+        python: Python interpreter with vLLM; None for the current interpreter.
 
     Raises:
         UserError: the interpreter has no vLLM, or the rank is not supported.
@@ -39,7 +39,7 @@ def serve_command(model: str, port: int, dtype: str, lora: int | None, python: s
 
 
 def server_arguments(model: str, port: int, dtype: str, lora: int | None = None) -> list[str]:
-    """The command-line arguments that a vLLM server needs so that the sampler can use the server.
+    """Return the command-line arguments with which a vLLM server can be used by the sampler.
 
     >>> server_arguments("base:countdown", 8000, "float32")[2:8]
     ['--served-model-name', 'base:countdown', '--host', '127.0.0.1', '--port', '8000']
@@ -64,7 +64,7 @@ def _held_rank(rank: int) -> int:
 
 
 def server_environment(lora: int | None = None) -> Mapping[str, str]:
-    """Environment variables of the server. Values that are already set in the environment take precedence."""
+    """Return environment variables for the server. Values that are already set in the environment take precedence."""
     return {
         "VLLM_SERVER_DEV_MODE": "1",  # enables /collective_rpc, which reloads weights
         "VLLM_NO_USAGE_STATS": "1",

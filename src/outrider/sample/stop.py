@@ -40,8 +40,8 @@ class StopTable:
         self.next_SV = _per_token(step_SB, token_bytes)
 
     def after(self, ids: Iterable[int]) -> int:
-        """The search state after a response's earlier tokens ``ids``. Stop texts that end within these tokens are
-        ignored."""
+        """Return the search state after a response's earlier tokens ``ids``. Stop texts that end within these tokens
+        are ignored."""
         state = 0
         for token in ids:
             state = int(self.next_SV[state, token])
@@ -60,8 +60,7 @@ class Stops:
         self.matched = -1 if texts is None else texts.matched
 
     def after(self, prefix: Ids) -> int:
-        """The search state after a branch's prefix, which is the part that the branch takes over from another
-        rollout."""
+        """Return the search state after a branch's prefix, which comes from another rollout."""
         return 0 if self._texts is None else self._texts.after(prefix)
 
     def ends(self, response: Ids) -> bool:
@@ -73,7 +72,7 @@ class Stops:
         return last in self.ids.tolist() or bool(matched)
 
     def step(self, states_A: Tensor, ids_A: Tensor) -> Tensor:
-        """The search states after one more token per row."""
+        """Return the search states after one more token per row."""
         assert self.table is not None
         return self.table[states_A, ids_A].long()
 
@@ -98,12 +97,12 @@ def ends_of(policy: Policy, texts: Sequence[str] = ()) -> Ends:
 
 
 def special_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
-    """The special tokens, which decoded responses exclude, with their ids."""
+    """Return the special tokens, which decoded responses exclude, with their ids."""
     return {str(t): i for i, t in tokenizer.added_tokens_decoder.items() if t.special}
 
 
 def token_bytes(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> list[bytes]:
-    """The UTF-8 bytes that each id adds to a response's text; empty for special tokens and unused ids."""
+    """Return the UTF-8 bytes that each id adds to a response's text; empty for special tokens and unused ids."""
     bytes_V = [b""] * vocabulary
     added = tokenizer.added_tokens_decoder
     as_bytes = _byte_level() if "ByteLevel" in tokenizer.backend_tokenizer.to_str().partition('"model":')[0] else None
@@ -125,7 +124,7 @@ def _bytes_of(token: str, as_bytes: Mapping[str, int] | None) -> bytes:
 
 
 def _byte_level() -> dict[str, int]:
-    """The byte for each character of a byte-level vocabulary.
+    """Return the byte for each character of a byte-level vocabulary.
 
     Printable Latin-1 characters stand for their own byte; the other bytes are numbered from character 256 on.
     """
@@ -135,12 +134,13 @@ def _byte_level() -> dict[str, int]:
 
 
 def _automaton(stops: Sequence[bytes]) -> NDArray[np.int16]:
-    """The next state for each state and byte, ``[S, 256]``.
+    """Return the next state for each state and byte, ``[S, 256]``.
 
     There is one state per prefix of a stop text; the last state is accepting and absorbing.
     """
     starts = {stop[:n] for stop in stops for n in range(len(stop))}
-    # the empty prefix sorts first and is state 0; if one stop text starts another, the search ends at the shorter
+    # the empty prefix sorts first and is state 0; if one stop text begins with another, the search ends at the shorter
+    # text
     prefixes = sorted(starts - set(stops), key=lambda prefix: (len(prefix), prefix))
     state_of = {prefix: i for i, prefix in enumerate(prefixes)}
     if len(prefixes) >= _MOST_STATES:
@@ -161,8 +161,8 @@ def _automaton(stops: Sequence[bytes]) -> NDArray[np.int16]:
 def _per_token(step_SB: NDArray[np.int16], token_bytes: Sequence[bytes]) -> StateTable:
     """Run the automaton from every state through every token's bytes; each iteration handles one byte of all tokens."""
     lengths_V = np.array([len(b) for b in token_bytes])
-    # longest tokens first, so that the tokens with another byte are one slice, and the loop runs over byte positions
-    # instead of the vocabulary
+    # longest tokens first, so that the tokens that have a further byte form one slice, and the loop runs over byte
+    # positions instead of the vocabulary
     order = np.argsort(-lengths_V, kind="stable")
     width = int(lengths_V.max(initial=0))
     bytes_VL = np.frombuffer(b"".join(token_bytes[i].ljust(width, b"\0") for i in order), np.uint8).reshape(-1, width)

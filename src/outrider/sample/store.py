@@ -14,8 +14,8 @@ BLOCK = 32  # columns added when a store grows; unused columns cost memory traff
 
 
 class Store:
-    """The KV cache of ``B`` rows. As an attention plan (:mod:`outrider.model.attention`), it also computes attention
-    over itself.
+    """The KV cache of ``B`` rows. It is also an attention plan (:mod:`outrider.model.attention`), which computes
+    attention over the cached tokens.
 
     Keys are stored transposed, as ``[B, KV, D, S]``, and values as ``[B, KV, S, D]``.
 
@@ -41,7 +41,7 @@ class Store:
         return len(self.starts_B)
 
     def positions(self, width: int) -> Tensor:
-        """Positions of the next ``width`` tokens, ``[B, width]``; padding has position 0."""
+        """Return the positions of the next ``width`` tokens, ``[B, width]``; padding has position 0."""
         at = torch.arange(self.column, self.column + width, device=self.starts_B.device)
         return (at[None] - self.starts_B[:, None]).clamp_min(0)
 
@@ -133,7 +133,7 @@ class Store:
 
     def _rows(self, old: Tensor, row_of_B: Tensor, columns: int) -> Tensor:
         """Copy rows of a tensor, with room for all columns; ``columns`` is the index of the column dimension."""
-        if old.shape[columns] == self.columns:  # copying whole rows at once takes two thirds of the time
+        if old.shape[columns] == self.columns:  # whole rows copy in two thirds of the time
             return old.index_select(0, row_of_B)
         shape = list(old.shape)
         shape[0], shape[columns] = len(row_of_B), self.columns
@@ -158,9 +158,10 @@ class Store:
         self.values[layer] = like.new_empty(self.rows, heads, self.columns, value_dim)
 
     def _hidden(self, heads: int, end: int, window: int | None, dtype: torch.dtype) -> Tensor:
-        """Attention bias of a one-token query, ``[B * heads, 1, C]``: -inf for columns that a row must not see, else 0.
+        """Return the attention bias of a one-token query, ``[B * heads, 1, C]``: -inf for columns hidden from a row,
+        else 0.
 
-        ``C`` counts the columns that at least one row must not see.
+        ``C`` counts the columns that are hidden from at least one row.
         """
         # Every row sees the columns after the longest padding, so these columns need no bias. The bias is cached: it is
         # equal for all layers and, without a window, for all steps.
@@ -175,8 +176,8 @@ class Store:
         return self._bias[:, None]
 
     def _longest_padding(self) -> int:
-        """The longest padding of a row, in columns. The value is cached until the rows change, since reading it waits
-        for the GPU."""
+        """Return the longest padding of a row, in columns. The value is cached until the rows change, since reading it
+        waits for the GPU."""
         if self._padding is None:
             self._padding = int(self.starts_B.max())
         return self._padding
@@ -192,7 +193,8 @@ class Store:
         # a padding query attends to itself: an empty softmax is NaN, which would spread into later layers
         seen_BQS = (seen[None] & (at[None, None] >= self.starts_B[:, None, None])) | (at[None] == query_at)[None]
         gqa = keys.shape[1] != q.shape[1]
-        # for transposed keys, [.., D, S], the kernel materialises all scores: 12 times the memory, three times the time
+        # for transposed keys, [.., D, S], the kernel materialises all scores, with 12 times the memory and three times
+        # the time
         k = keys.transpose(2, 3).contiguous()
         out = F.scaled_dot_product_attention(q, k, values, attn_mask=seen_BQS[:, None], scale=scale, enable_gqa=gqa)
         return out.transpose(1, 2)

@@ -96,7 +96,7 @@ class SyncedWeights:
 
 
 def _prefix() -> str:
-    """The prefix of the names of this machine's folders."""
+    """Return the prefix of the names of this machine's folders."""
     return f"{_PREFIX}{platform.node()}-"
 
 

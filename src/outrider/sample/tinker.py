@@ -24,8 +24,8 @@ class TinkerSampler:
 
     A request is sent as a whole, so the service prefills its prompt once. The service uses consecutive seeds for a
     request's rollouts. Rollout ``m`` of a group has the group's seed plus ``m``, so later requests for the same group
-    repeat no seed. The service returns log-probabilities under the raw distribution (temperature 1, not truncated), and
-    no entropies.
+    do not repeat seeds. The service returns log-probabilities under the raw distribution (temperature 1, not
+    truncated), and no entropies.
     """
 
     gives_entropies = False
@@ -105,7 +105,7 @@ class TinkerSampler:
 
 
 def first_seed(request: SampleRequest) -> int:
-    """The seed of a request's first rollout, below 2**31; the other rollouts have consecutive seeds.
+    """Return the seed of a request's first rollout, below 2**31; the other rollouts have consecutive seeds.
 
     >>> from outrider.record import Problem
     >>> problem = Problem("a", "1 + 1 =", {})

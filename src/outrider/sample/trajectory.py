@@ -40,9 +40,9 @@ class Trajectory:
         request: request with ``n = 1`` for this rollout.
         replayed: turns of a branch's prefix that still have to be sent to the environment again, with the observation
             after each turn.
-        turn: tokens of the current turn, including those from a branch's prefix.
+        turn: tokens of the current turn, including tokens from a branch's prefix.
         turns: number of turns sent to the environment.
-        heard: observations so far, whose positions in the text are not set yet.
+        heard: observations so far; their positions in the rollout's text are set later.
         stop: stop reason; None while the rollout continues.
     """
 
@@ -124,7 +124,7 @@ class Trajectory:
         return None if all(part.sampled for part in self._own) else np.concatenate(flags)
 
     def tokens(self) -> SampledTokens:
-        """All tokens after a branch's prefix; log-probabilities and entropies of observed tokens are NaN."""
+        """Return all tokens after a branch's prefix; log-probabilities and entropies of observed tokens are NaN."""
         drawn = iter(self._drawn)
         logprobs, entropies = [np.zeros(0, np.float32)], [np.zeros(0, np.float32)]
         for part in self._own:

@@ -36,7 +36,7 @@ class TurnSampler:
 
     Args:
         environments: pool of the task's environments.
-        most_turns: maximum number of turns per rollout, including those of a branch's prefix.
+        most_turns: maximum number of turns per rollout, including the turns in a branch's prefix.
         most_rollouts: maximum number of concurrent rollouts; the rollouts of one request always run together.
     """
 
@@ -179,8 +179,7 @@ class TurnSampler:
             )
 
     def _no_room(self, path: Trajectory, said: Ids) -> StopReason | None:
-        """The stop reason if an observation and one more token exceed a limit; None if the observation and the token
-        fit.
+        """Return the stop reason if an observation and one more token exceed a limit; None if both fit.
 
         An observation that does not fit is excluded from the rollout.
         """
@@ -193,7 +192,7 @@ class TurnSampler:
         return None
 
     def _encoded(self, path: Trajectory, observation: str) -> Ids:
-        """The tokens of an observation.
+        """Return the tokens of an observation.
 
         With a chat template, even an empty reply is a message, which ends one turn and starts the next turn.
         """

@@ -48,7 +48,7 @@ class VllmSampler:
     another run). The requests of an excluded server are retried on other servers with the same seeds, and only one
     answer per rollout counts.
 
-    vLLM returns no entropies.
+    vLLM does not return entropies.
 
     Args:
         rank: rank of this process within the run.
@@ -155,7 +155,7 @@ class VllmSampler:
         self._beneath.write(lambda folder: self._on_main(lambda: write_weights(without_adapter(model), folder)))
 
     def _refused(self) -> str:
-        """The reason why a server does not load the adapter; empty if all servers load the adapter."""
+        """Return the reason why a server does not load the adapter; empty if all servers load the adapter."""
         for server in self._servers:
             try:
                 server.load_adapter(self._weights.given)
@@ -184,7 +184,7 @@ class VllmSampler:
         return self._requests.rollouts(requests, sampled, self.version)
 
     def close(self) -> None:
-        """End all threads, even waiting ones, and remove the weights of the last sync."""
+        """End all threads, even waiting threads, and remove the weights of the last sync."""
         for server in self._servers:
             server.close()
         self._pool.shutdown(cancel_futures=True)

@@ -38,7 +38,7 @@ _ON_A_CPU = {"enforce_eager": True, "block_size": 32, "enable_chunked_prefill": 
 
 
 class VllmEngine:
-    """vLLM's ``LLM`` on this rank's device. The engine runs in this process and starts no other process.
+    """vLLM's ``LLM`` on this rank's device. The engine runs in this process and does not start other processes.
 
     vLLM loads the policy from a folder that Outrider writes, not by the policy's name, so that vLLM has exactly the
     weights that Outrider loaded.
@@ -52,7 +52,7 @@ class VllmEngine:
 
     Attributes:
         takes_adapter: whether the engine has the base weights, so that syncs send only the adapter.
-        notices: messages for the user, such as why vLLM cannot load the adapter.
+        notices: messages for the user, such as the reason why vLLM cannot load the adapter.
 
     Raises:
         UserError: vLLM is not installed, or does not start with this model.
@@ -138,7 +138,7 @@ class VllmEngine:
 
     def copy(self, weights: NamedWeights) -> None:
         """Copy the weights from this process's memory, and drop the old KV cache."""
-        self._weights.remove()  # of the engine's start
+        self._weights.remove()  # the weights with which the engine started
         with _lost_if_it_fails():
             self._replace({"weights_iterator": weights})
 
@@ -164,8 +164,8 @@ class VllmEngine:
         self._adapter = adapter
 
     def sleep(self) -> None:
-        """Free weights and KV cache until the next sync, which sends all weights; base weights of an adapter, which no
-        sync sends, move to host memory. The method does nothing without ``sleeps``."""
+        """Free weights and KV cache until the next sync, which sends all weights. With an adapter, syncs do not send
+        the base weights, so these move to host memory. The method does nothing without ``sleeps``."""
         if self._sleeps:
             with _lost_if_it_fails():
                 self._llm.sleep(level=1 if self.takes_adapter else 2)
@@ -205,7 +205,7 @@ def _write(policy: Policy, folder: Path) -> None:
 
 
 def _options(policy: Policy, memory: float, size: int, device: torch.device) -> dict[str, Any]:
-    """Keyword arguments for vLLM's ``LLM``."""
+    """Return keyword arguments for vLLM's ``LLM``."""
     on_cpu, context = device.type == "cpu", context_length(policy.model)
     options = {
         "dtype": policy.options.dtype,
@@ -218,13 +218,13 @@ def _options(policy: Policy, memory: float, size: int, device: torch.device) -> 
     }
     if on_cpu:
         options |= _ON_A_CPU | {"max_num_batched_tokens": max(4096, context)}
-    if size > 1:  # each rank becomes a process group of its own within the existing one
+    if size > 1:  # each rank becomes a separate process group within the existing group
         options["distributed_executor_backend"] = "external_launcher"
     return options
 
 
 def _held_rank(options: PolicyOptions) -> int | None:
-    """The adapter rank for which vLLM reserves memory; None without an adapter, or if vLLM does not support this
+    """Return the adapter rank for which vLLM reserves memory; None without an adapter, or if vLLM does not support this
     rank."""
     lora = options.lora if isinstance(options, TrainedPolicyOptions) else None
     return None if lora is None else vllm_rank(lora.rank)

@@ -14,7 +14,7 @@ from outrider.sample.vllm_requests import VllmRequests, sampled_tokens
 
 
 class VllmInside:
-    """Samples with a vLLM engine in this process, which batches all requests; vLLM returns no entropies."""
+    """Samples with a vLLM engine in this process, which batches all requests. vLLM does not return entropies."""
 
     engines = 1
     gives_entropies = False
@@ -40,7 +40,7 @@ class VllmInside:
         return self._taken(version)
 
     def sleep(self) -> None:
-        """Free the engine's GPU memory until the next weight sync, with ``engine.sampler.vllm.sleep``."""
+        """Free the engine's GPU memory until the next weight sync, if ``engine.sampler.vllm.sleep`` is set."""
         self._engine.sleep()
 
     def _taken(self, version: int) -> dict[str, int]:

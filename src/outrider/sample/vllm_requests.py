@@ -49,7 +49,7 @@ class VllmRequests:
     (vLLM's ``processed_logprobs``).
 
     Attributes:
-        notices: messages for the user about ways in which other requests can change a rollout.
+        notices: messages that tell the user how other requests can change a rollout.
     """
 
     def __init__(self, policy: Policy, options: SampleOptions) -> None:
@@ -62,7 +62,7 @@ class VllmRequests:
         """Create one job per rollout, in order.
 
         Raises:
-            UserError: a context leaves no room for a response, or has a token that the model does not know.
+            UserError: a context leaves no room for a response, or has a token outside the model's vocabulary.
         """
         return [job for i, request in enumerate(requests) for job in self._jobs(i, request)]
 

@@ -59,7 +59,8 @@ class VllmServer:
         """Read the model's name, and check the server's context length.
 
         Raises:
-            UserError: no server answers, the server is not vLLM in development mode, or its context is shorter.
+            UserError: no server answers, the server is not vLLM in development mode, or its context length is below
+                ``context``.
         """
         try:
             [model, *_] = self.get("/v1/models")["data"]
@@ -145,7 +146,7 @@ class VllmServer:
             self.post("/update_weight_version", {"new_version": name})
 
     def holding(self) -> Holding:
-        """The start time of the server's process, and the name of the last weight sync."""
+        """Return the start time of the server's process, and the name of the last weight sync."""
         found = _STARTED.search(self._ask("GET", "/metrics", None).decode())
         if found is None:
             raise UserError(
@@ -219,7 +220,7 @@ class VllmServer:
 
 
 def _sentence(answer: bytes) -> str:
-    """The error message in a server's answer."""
+    """Return the error message in a server's answer."""
     try:
         data = json.loads(answer)
         said = data.get("error", data)

@@ -115,7 +115,7 @@ def prefill(
 
 
 def looks_every(device: torch.device) -> int:
-    """Number of tokens between two checks for finished rows.
+    """Return the number of tokens between two checks for finished rows.
 
     Results do not depend on this number, since tokens after a row's end are discarded.
     """

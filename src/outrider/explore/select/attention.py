@@ -13,7 +13,7 @@ from outrider.needs import Needs
 
 
 class Attention(Selector):
-    r"""Picks the cuts before steps of high forward-looking influence, in the order of the response.
+    r"""Picks the cuts before steps of high forward-looking influence, in the order in which the steps occur.
 
     .. math:: F_i = \max_h \sum_{j \ge i + \Delta} a_{h,ji}
 
@@ -75,7 +75,7 @@ class Attention(Selector):
         return [Pivot(chain.rollout, at) for at in chosen]
 
     def influence(self, attention_HSS: NDArray[np.float64]) -> NDArray[np.float64]:
-        """F of every step, float64 ``[S]``, from mean attention ``[H, S, S]`` (rows attend to columns).
+        """Return F of every step, float64 ``[S]``, from mean attention ``[H, S, S]`` (rows attend to columns).
 
         >>> attention = np.zeros((2, 3, 3))
         >>> attention[0, 1:, 0], attention[1, 2, 0] = 0.2, 0.3

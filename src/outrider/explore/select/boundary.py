@@ -18,16 +18,16 @@ class Boundary(Selector):
     cuts.
 
     This is TreePO's sampling (arXiv 2508.17445; ``vllm_rollout_tree.py``): segments of 512 tokens, depth 14, width 16.
-    In TreePO every active path splits in two; for the same, set ``branches: 1``, and ``rounds`` above ``depth``. TreePO
-    branches paths during generation. A continuation depends only on its prefix, so branching a finished path at the
-    same cut samples from the same distribution, and no token is generated twice. The random cuts are TreePO's fallback:
-    draw a finished path uniformly, and then one of its cuts or the prompt, also uniformly. Early stopping of paths, and
-    widths that depend on probability, are not implemented.
+    In TreePO every active path splits in two; to reproduce this, set ``branches: 1`` and ``rounds`` above ``depth``.
+    TreePO branches paths during generation. A continuation depends only on its prefix, so branching a finished path at
+    the same cut samples from the same distribution, and no token is generated twice. The random cuts are TreePO's
+    fallback: draw a finished path uniformly, and then one of its cuts or the prompt, also uniformly. Early stopping of
+    paths, and widths that depend on probability, are not implemented.
 
     Degenerate cases: a problem with ``width`` or more rollouts gets no further rollouts. A problem stays below
-    ``width`` if ``branches`` does not divide the difference, or if there are too few ``rounds`` for the random cuts;
-    the stage's metric ``short`` counts the missing rollouts. ``pivots`` limits how many paths of a problem branch in
-    one round.
+    ``width`` if ``branches`` does not divide the number of missing rollouts, or if there are too few ``rounds`` for the
+    random cuts; the stage's metric ``short`` counts the missing rollouts. ``pivots`` limits how many paths of a problem
+    branch in one round.
     """
 
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "problem"

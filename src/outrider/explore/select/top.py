@@ -18,19 +18,19 @@ class Surprisal(Selector):
 
     With ``chunk: {tokens: 1}`` every token is a cut. TreeRL makes this choice (arXiv 2506.11902; its code calls
     surprisal "entropy"): it ranks the tokens of all rollouts of a tree and continues from just before the
-    highest-ranked tokens. A branch's first token is not one of its cuts, since that cut belongs to its parent. Tokens
+    highest-ranked tokens. A branch has no cut before its own first token, since this cut belongs to its parent. Tokens
     after an answer mark are not cuts either (TreeRL's marks are "answer" and "conclusion").
 
     Ties go to the earlier rollout, then the earlier token. The released code differs only in degenerate cases. Here the
     first token of a root is not a cut (its prefix would be empty). With fewer cuts than requested pivots there are
-    fewer pivots; the released code repeats some cuts. A cut is branched once; in the released code, later rounds may
-    pick the same cut again. Surprisal is computed under the sampling distribution, with temperature applied.
+    fewer pivots; the released code repeats some cuts. Here a cut is picked only once; in the released code, later
+    rounds may pick the same cut again. Surprisal is computed under the sampling distribution, with temperature applied.
     """
 
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "tree"
 
     def signal(self, rollout: Rollout) -> NDArray[np.float32]:
-        """Uncertainty of each token that the rollout itself generated, in nats."""
+        """Return the uncertainty, in nats, of each token that the rollout itself generated."""
         return -rollout.logprobs_T
 
     def select(self, source: Source, pivots: int) -> list[Pivot]:

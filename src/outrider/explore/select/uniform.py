@@ -19,7 +19,8 @@ class UniformCut(Selector):
     from the prompt has no parent, so it is a separate tree of the group; the released code adds this rollout to the
     tree that drew it.
 
-    Degenerate cases: a tree without a cut gives its prompt as the pivot, or no pivot without ``include_root``.
+    Degenerate cases: if a tree has no cut, the pivot is its prompt with ``include_root``, and otherwise there is no
+    pivot.
     """
 
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "tree"
@@ -48,8 +49,8 @@ class Root(Selector):
     """Picks the prompt: samples as many new rollouts as branching would, in the branch stream.
 
     This is the limit of DEEP-GRPO's utility as gamma goes to minus infinity (its appendix C.1, "Root Only"), an
-    ablation of depth. New rollouts have no parent, so all new rollouts for failed rollouts of a problem are siblings.
-    Their baseline therefore averages over more rollouts than the baseline of branches from one position.
+    ablation of the branching depth. New rollouts have no parent, so all new rollouts of a problem are siblings. Their
+    baseline therefore averages over more rollouts than the baseline of branches from one position.
     """
 
     @property

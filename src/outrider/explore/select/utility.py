@@ -23,7 +23,7 @@ class Utility(Selector):
     and is 1 until there are enough outcomes. The draw is the Gumbel-top-k of log Q, with one random number per token
     position and rollout.
 
-    ``include_root`` adds the prompt, ``t = 0``, to the cuts. W alone then counts the prompt as one more segment:
+    ``include_root`` adds the prompt, ``t = 0``, to the cuts. W (but not R) then counts the prompt as one more segment:
     ``W(t) = ((t + s) / (T + s))^gamma``, where ``s`` is the first segment's length. For equal chunks this is the
     released code's ``(i + 1) / (segments + 1)``. A new rollout from the prompt does not train R; its siblings are the
     same as with selector ``root``.
@@ -31,7 +31,7 @@ class Utility(Selector):
     R learns only from branch points (pivots) in failed rollouts, including pivots of other branching stages. R is the
     probability of a recovery, and branches of successful rollouts (admitted by ``which``) are not recoveries.
 
-    Degenerate cases: a rollout without a candidate gives no pivot; with ``include_root``, the prompt is its pivot. If
+    Degenerate cases: a rollout without a candidate has no pivot, or with ``include_root`` the prompt as its pivot. If
     there are fewer candidates than requested pivots, all candidates are taken. With gamma = 0 only recoverability
     counts.
 
