@@ -12,8 +12,8 @@ corrects only a small part of the mismatch. Denominators, KL term and entropy te
 still counts in all three.
 
 A step with one update needs no extra forward pass for these log-probabilities, because the weights have not changed
-before the update's own pass. The learner makes an extra pass over all rows if a step has several updates, if a token selection
-reads the old log-probabilities before the update, or if the correction reads all weights of a step together.
+before the update's own pass. The learner makes an extra pass over all rows if a step has several updates, if a token
+selection reads the old log-probabilities before the update, or if the correction reads all weights of a step together.
 
 Metrics cover the trainable tokens before truncation or masking: with one update, the tokens of the rows that are
 trained; with an extra pass, the tokens of all rows. ``sampler_kl_k1`` and ``sampler_kl_k3`` estimate
