@@ -44,7 +44,7 @@ _POWER_OF_POWER = re.compile(
     r"\*\*\s*\(?\s*[-+]?\s*[0-9.]+\s*\*\*|(?:\^|\*\*)\s*\([^()]*[0-9]\s*(?:\^|\*\*)\s*[({]*[0-9]"
 )
 _BANG = r"(?:[\s})\]]|\\?%|\\[,;: ])*!"
-_BIG_FACTORIAL = re.compile(  # the factorial of a factorial, a power, a five-digit number, or a four-digit one under a root
+_BIG_FACTORIAL = re.compile(  # of a factorial, a power, a five-digit number, or a four-digit one under a root
     r"!!!|\^\s*(?:\{[^{}]*\}|[0-9]+)[\s})\]]*!" + rf"|[0-9]{{5}}{_BANG}|\\sqrt.*[0-9]{{4}}{_BANG}", re.DOTALL
 )
 _EAGER = re.compile(  # operations that the parser would compute at once, however long they take
