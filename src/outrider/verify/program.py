@@ -138,7 +138,7 @@ def _closing(text: str, fences: list[_Fence], opening: int) -> int:
 
 
 def _read(text: str, start: int, until: int) -> int:
-    """Read Python from ``start``. Return ``until`` or, if it is inside a triple-quoted string, the end of the string."""
+    """Read Python from ``start``. Return ``until`` or, if it is in a triple-quoted string, the end of the string."""
     while start < until and (lexeme := _LEXEME.search(text, start, until)):
         start = lexeme.end()
         if quotes := lexeme["quotes"]:

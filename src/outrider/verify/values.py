@@ -18,7 +18,7 @@ from typing import Any
 from outrider.verify.latex import UnreadableError
 
 LARGEST = (
-    1500  # maximum digits before the point, or zeros after it; beyond this, neighbouring numbers cannot be distinguished
+    1500  # maximum digits before the point or zeros after it; beyond this, neighbouring numbers cannot be distinguished
 )
 LARGEST_AT_A_POINT = 300  # the same limit for expressions with letters, since these are evaluated at many points
 MOST_BITS = 400_000  # maximum bits of an exact number; 10^99999 has 332,193 bits
