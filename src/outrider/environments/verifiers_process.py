@@ -2,8 +2,8 @@
 
 The file runs as a script. It does not import Outrider, which may not be installed for this interpreter. The process
 exchanges JSON messages with :mod:`outrider.environments.verifiers_environments`, and runs all episodes in one event
-loop. The package's client requests a turn of the model, and waits until Outrider has sampled the turn. The processes at
-both ends use the same channel class.
+loop. The package's client requests a turn of the model, and waits until Outrider has sampled the turn. Both
+processes use the same channel class.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ def shown(value: object) -> str:
 
 def answer_calls(prefix: str, source: str, frames: Frames) -> None:
     """Run in the program's process: load the program, then reply to requests until the pipe closes."""
-    module = module_of(source, "solution")  # so that code under `if __name__ == "__main__"` does not run
+    module = module_of(source, "solution")  # so code under `if __name__ == "__main__"` does not run
     held: list[Any] = []
     me = os.getpid()
 
