@@ -20,8 +20,7 @@ from outrider.verify.processes import NoMoreProcessesError, TemplateDiedError, T
 
 
 class _EnvironmentProcess:
-    """The process of one environment, the number of the last request to the process, and the deadline for the
-    answer."""
+    """The process of one environment, with the number of the last request and the deadline for its answer."""
 
     def __init__(self, template: TemplateProcess) -> None:
         self.template, self.number, self.deadline = template, 0, math.inf
@@ -64,7 +63,7 @@ class ProcessEnvironments:
 
     Raises:
         UserError: ``make`` is defined in ``__main__`` or raises UserError when unpickled, or the system refuses to
-            start another process, so all later rollouts would fail too.
+            start another process. The run ends, since every later rollout needs a process too.
     """
 
     def __init__(self, make: Make, limits: EnvironmentLimits, memory_gb: float = 2.0) -> None:

@@ -60,8 +60,8 @@ def beginning(text: str, most_bytes: int) -> str:
 class Environment(ABC):
     """The environment of one rollout. Its replies depend only on the problem, the seed and the policy's turns so far.
 
-    A branch continues another rollout after one of its turns. The branch gets a new environment, which receives the
-    turns up to this point and must give the same replies.
+    A branch is a rollout that begins with some turns of another rollout. It gets a new environment, which receives
+    these turns first and must give the same replies to them.
     """
 
     @abstractmethod

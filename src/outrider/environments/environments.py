@@ -27,8 +27,8 @@ class EnvironmentLimits(NamedTuple):
 
     Attributes:
         seconds: wall-clock time limit. An environment that exceeds this limit fails.
-        most_bytes: maximum UTF-8 bytes of an observation. Longer observations are truncated. An observation above 1 MiB
-            is a failure.
+        most_bytes: maximum UTF-8 bytes of an observation. Longer observations are truncated. Observations that are also
+            longer than 1 MiB are failures.
     """
 
     seconds: float = 10.0
@@ -56,7 +56,7 @@ class Environments(Protocol):
         ...
 
     def end(self) -> None:
-        """End all environments and the process that forks them. The next request starts a new template process."""
+        """End all environments and the process that forks them. The next request starts this process again."""
         ...
 
 

@@ -68,7 +68,7 @@ def read_turn(text: str, prompt: str = "") -> ToolTurn:
 
 
 def example_calls(tools: Sequence[Mapping[str, Any]]) -> list[str]:
-    r"""Return one example turn per tool. The turn calls the tool with placeholder arguments of the correct types.
+    r"""Return one example turn per tool, in which the tool is called with placeholder arguments of the correct types.
 
     >>> parameters = {"properties": {"n": {"type": "integer"}, "how": {"type": "string"}}, "required": ["n"]}
     >>> example_calls([{"type": "function", "function": {"name": "add", "parameters": parameters}}])

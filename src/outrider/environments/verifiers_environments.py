@@ -217,7 +217,7 @@ class VerifiersEnvironments:
             self._failed[key] = Failed("its process died")
 
     def _sort(self, found: dict[Key, Reply | Failed], heard: Sequence[_Said]) -> None:
-        """Add the answers that episodes wait for to ``found``; keep messages that no episode waits for yet."""
+        """Add to ``found`` the answers that episodes wait for; keep all other messages until episodes wait for them."""
         named = {one.name: (key, one) for key, one in self._episodes.items()}
         for said in heard:
             key, episode = named.get(said["key"], (None, None))

@@ -235,7 +235,7 @@ def _random_solution(draw: Dice, size: int, highest: int, cap: int) -> tuple[lis
 
 
 def _legal(a: int, b: int, cap: int) -> str:
-    """Return the operators that give a legal result: it is in 1..cap, division is exact, and ``*`` and ``/`` by 1 are
+    """Return the legal operators: the result must be in 1..cap, division must be exact, and ``*`` and ``/`` by 1 are
     excluded. ``a`` and ``b`` are in 1..cap.
     """
     plus, minus = "+" if a + b <= cap else "", "-" if a > b else ""

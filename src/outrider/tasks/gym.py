@@ -155,7 +155,7 @@ class Gym(Task):
         There are fewer than ``heldout_size`` problems if ``10 * heldout_size`` draws do not give enough questions.
         """
         found = self._drawn()
-        return {question: found[question] for question in by_hash(found)}  # draws find common questions first
+        return {question: found[question] for question in by_hash(found)}  # since draws find common ones first
 
     def _drawn(self) -> dict[str, Problem]:
         heldout: dict[str, Problem] = {}

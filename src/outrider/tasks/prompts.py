@@ -58,10 +58,10 @@ class PromptPart(NamedTuple):
 
 
 def prompt_parts(prompt: str, question: str) -> list[PromptPart]:
-    r"""Split a prompt into parts. The prompt is a text with ``{fields}``, or the name of a template, whose field
-    ``question`` names.
+    r"""Split a prompt into parts. The prompt is a text with ``{fields}``, or the name of a template.
 
-    A field may have any name that contains no braces. ``{{`` and ``}}`` are literal braces.
+    For a template, ``question`` is the name of the field with the problem. A field may have any name that contains no
+    braces. ``{{`` and ``}}`` are literal braces.
 
     Raises:
         ValueError: the prompt is an unknown template name, has no field, or has braces without a field name.

@@ -201,7 +201,7 @@ class _Teller:
         return True
 
     def _another(self) -> str:
-        """Return a person other than the last one, who may be new."""
+        """Return a person who is not the last one: an earlier person or a new one."""
         before = [*self._amounts][:-1]
         if before and self._draw.below(2):
             return self._draw.one_of(before)

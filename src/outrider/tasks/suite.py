@@ -24,12 +24,12 @@ from outrider.tasks.task import Task
 if TYPE_CHECKING:
     from outrider.verify.pool import Item
 
-_OLD_KEYS = {f"table.{key}": now for key, now in Table.old_keys.items()}  # table options in a suite are dicts
+_OLD_KEYS = {f"table.{key}": now for key, now in Table.old_keys.items()}  # for the table options in a suite, which are dicts
 _SHIPPED = resources.files("outrider") / "tasks" / "suites"
 
 
 class TestSet(Options):
-    """A test set of a suite: the place of its rows, and the options with values other than in the suite's ``table``.
+    """A test set of a suite: the place of its rows, and the options that differ from the suite's ``table``.
 
     ``hub_fields`` maps the field names in the suite to the field names in the dataset on the hub.
     """
@@ -67,9 +67,9 @@ class SuiteFile(Options):
 class Suite(Task):
     """The problems of several test sets, which are all held out: a suite is only for evaluation.
 
-    Each problem contains the name of its test set. So an evaluation's table has one row per set, and a last row in
-    which all problems have equal weight. The difficulty levels of a set are kept. If ``data`` names a
-    folder, every set is read from this folder; otherwise every set is read from the hub.
+    Each problem contains the name of its test set. So an evaluation's table has one row per set, and one row for all
+    problems, which have equal weight in it. The difficulty levels of a set are kept. If ``data`` names a folder, every
+    set is read from this folder; otherwise every set is read from the hub.
 
     Raises:
         UserError: the suite or a set does not exist, the file of a set is missing or broken, or a set has duplicate

@@ -60,8 +60,8 @@ class Table(Task):
 
     Each epoch of training uses a new seeded permutation of the training table. Training problems whose prompt is also
     held out (compared without case, spacing and Unicode variants) are skipped and counted in ``counts``, and so are
-    training problems of a level that is not in ``levels``. Held-out problems alternate between
-    levels, in an order that does not depend on the order of the file.
+    training problems of a level that is not in ``levels``. Held-out problems alternate between levels, in an order that
+    does not depend on the order of the file.
 
     The ``prompt`` is a text with field names in braces, or the name of a template in :mod:`outrider.tasks.prompts`.
     Alternatively, the field named by ``messages`` has the prompt as a chat (:mod:`outrider.tasks.messages`). A dotted
@@ -72,8 +72,8 @@ class Table(Task):
     ``skip: long``, rows whose prompt leaves fewer than ``sample.max_tokens`` tokens of the context are skipped and
     counted. By default, a run starts only if each prompt leaves room for a response. ``skip: [empty, long]`` does both.
 
-    Stages that use worked solutions read them from the field ``solution`` of training rows. The solution
-    of a row may be missing, null or empty, but at least one row must have a solution.
+    Stages that use worked solutions read them from the field ``solution`` of training rows. The solution of a row may
+    be missing, null or empty, but at least one row must have a solution.
 
     The ``verifier`` reads gold answers and verifies responses (:mod:`outrider.verify.verifiers`). No file is read
     before the first problem is needed.

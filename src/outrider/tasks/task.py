@@ -74,7 +74,7 @@ class CountedTask(Protocol):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Counts by name, such as the sizes of the sets, or the number of excluded problems."""
+        """Counts by name, such as the sizes of the sets, and the numbers of excluded or redrawn problems."""
         ...
 
 

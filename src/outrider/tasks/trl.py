@@ -31,7 +31,7 @@ class _Rows(NamedTuple):
 
 
 class Trl(TurnTask):
-    """A task made from a class for TRL's ``environment_factory``, unchanged. Its public methods are tools.
+    """A task made from an unchanged class for TRL's ``environment_factory``. The class's public methods are tools.
 
     ``reset(**row)`` starts an episode. The chat template shows the tools to the model, which calls them as
     ``<tool_call>{…}</tool_call>``. A turn without a call ends the rollout, which ``get_reward`` and the

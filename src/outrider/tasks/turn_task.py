@@ -102,7 +102,7 @@ class TurnTask(Task):
     def example_turns(self, problem: Problem) -> list[str]:
         """Return turns to which the environment can reply, for tasks without demonstrations. They may be incorrect.
 
-        By default, there is one turn that calls each tool, and turns that consist of short texts.
+        By default, each tool is called in one turn, and some turns with short texts follow.
         """
         end = self.ends[0] if self.ends else ""
         return [*example_calls(problem.tools), *(f"{word}{end}" for word in ("1", "2", "1"))]

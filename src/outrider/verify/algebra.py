@@ -112,8 +112,8 @@ def _is_graph(name: str, other: str) -> bool:
 def _same_rounded(gold: Node, answer: Node, tolerance: float) -> bool:
     r"""Return whether two answers are equal if at least one of them contains \approx.
 
-    The exact part of the answer is compared with the exact part of the gold answer, then with the gold answer's rounded
-    value. The answer's own rounded value is used only if the gold answer is a decimal number.
+    The answer's part before \approx is compared with the exact part of the gold answer, then with the gold answer's
+    rounded value. The answer's own rounded value is used only if the gold answer is a decimal number.
     """
     right, other = gold._replace(rounded=""), answer._replace(rounded="")
     if _same(right, other, tolerance) or (gold.rounded and _same(Node(gold.rounded), other, tolerance)):
@@ -226,7 +226,7 @@ def _same_chain(gold: Node, answer: Node, tolerance: float) -> bool:
 
 
 def _same_solved(gold: Node, answer: Node) -> bool:
-    """Return whether an equation is the gold equation, possibly solved for another letter (3x - y = 2, y = 3x - 2)."""
+    """Return whether an equation is the gold equation, maybe solved for another letter (3x - y = 2 for y = 3x - 2)."""
     right, other = sides(gold.whole), sides(answer.whole or answer.text)
     if len(right) != 2 or len(other) != 2:
         return False

@@ -21,7 +21,7 @@ Match = Literal["exact", "number"]
 
 LONGEST = 1000  # maximum characters of an answer; gold answers of common maths data sets have up to about 200
 LONGEST_NUMBER = 100  # maximum characters of a number; a longer string of digits is not a final answer
-LARGEST_EXPONENT = 300  # 1e300 is computed exactly with 300 digits; 1e10000000000 would never finish
+LARGEST_EXPONENT = 300  # maximum exponent of ten; 1e300 is computed exactly, but 1e10000000000 would never finish
 LONGEST_SHOWN = 200  # maximum characters of an answer that are kept in the verdict
 
 _DIGITS = r"(?:(?!0)[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|(?!0)[0-9]{1,3}(?: [0-9]{3})+(?![0-9 ])|[0-9]+)"

@@ -89,7 +89,7 @@ _MATH_E = re.compile(r"\\(?:mathrm|operatorname|text)\{e\}")
 
 
 def refuse(text: str) -> None:
-    """Raise an error for texts on which the parser would never end or run out of memory. The checks are fast.
+    """Raise an error for texts on which the parser would run forever or use up its memory. The checks are fast.
 
     Raises:
         UnreadableError: the text is too long or too deeply nested, or contains a huge number or characters that do not

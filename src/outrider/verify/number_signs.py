@@ -24,7 +24,7 @@ _PARTS = {
 }
 DIGITS = (*"0123456789", *_PARTS, *"０１２３４５６７８９")
 
-# Signs of LaTeX, Markdown and Unicode with their canonical forms. The first match counts.
+# Signs of LaTeX, Markdown and Unicode with their canonical forms. The first pattern that matches is used.
 _FONTS = (
     "text(?:bf|rm|it|sf|tt|normal|up)?|mbox|hbox|emph|math(?:bf|rm|it|sf|normal)|boldsymbol|bm|boxed|fbox|underline"
 )

@@ -143,7 +143,7 @@ class _Batch:
         self.items = items
         self.verdicts: dict[int, Verdict] = {}
         self.waiting = deque(range(len(items)))
-        self._deaths = Counter[int]()  # for each item, the number of times that the template died during its work
+        self._deaths = Counter[int]()  # for each item, how often the template died while the item was in work
         self._idle_deaths = 0  # number of consecutive deaths while no item was in work
 
     def take(self, shares: int, in_flight: Sequence[int]) -> dict[int, Item]:
