@@ -24,7 +24,7 @@ from outrider.tasks.task import Task
 if TYPE_CHECKING:
     from outrider.verify.pool import Item
 
-_OLD_KEYS = {f"table.{key}": now for key, now in Table.old_keys.items()}  # for the table options in a suite, which are dicts
+_OLD_KEYS = {f"table.{key}": now for key, now in Table.old_keys.items()}  # for a suite's table options, which are dicts
 _SHIPPED = resources.files("outrider") / "tasks" / "suites"
 
 

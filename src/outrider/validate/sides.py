@@ -48,7 +48,7 @@ def read_sides(task: Task, problems: int) -> list[Side]:
 
 
 def read_side(task: Table, source: str, heldout: bool) -> Side:
-    """Read all rows of one table, including training rows that are also held out. Raises as :func:`read_sides`."""
+    """Read all rows of a table, including training rows that are also held out; raise errors as :func:`read_sides`."""
     refused: list[str] = []
     found = task.side(source, heldout=heldout, refuse=lambda error: refused.append(str(error)))
     entries = [_entry(problem.metadata["place"], problem) for problem in found.problems]

@@ -57,7 +57,7 @@ ENVIRONMENT = {
 LARGEST_REPLY = 1 << 30  # maximum bytes of a reply; the limit on output already limits what the guest sends
 LOOK_SECONDS = 0.25  # mean time between checks of a sandbox that has not answered
 MEMORY_RAN_OUT = "the program was killed while memory ran out on the machine"
-PARENTS = 3  # number of the sandbox's own processes, which count towards the kernel's limit as the program's do
+PARENTS = 3  # number of the sandbox's own processes, which the kernel counts together with the program's processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Limits:
         return {
             "cpu": self.cpu_seconds,
             "memory": int(self.memory_gb * 2**30),
-            # no limit without a user namespace, in which the kernel would count all processes of this user
+            # without a user namespace, there is no limit, since the kernel would count all processes of this user
             "processes": self.processes + PARENTS if way != "none" else 0,
             "file": self.output_mb << 20,
             "files": self.files,

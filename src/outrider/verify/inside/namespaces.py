@@ -50,7 +50,7 @@ def enter(shown: Sequence[str], hidden: Sequence[str], scratch: int) -> None:
     # block these signals until sigwait receives them, so that none is lost before the waiting process calls sigwait
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})
     _unshare()
-    with Ignoring(OSError):  # a second protection besides seccomp, which forbids namespaces; read-only in Docker
+    with Ignoring(OSError):  # seccomp forbids namespaces as well; in Docker, this file is read-only
         _write("/proc/sys/user/max_user_namespaces", "0")
     _call("sethostname", HOST.encode(), len(HOST))
     _write("/proc/self/oom_score_adj", "1000")  # if memory runs out, the kernel kills this process first
