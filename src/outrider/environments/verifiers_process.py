@@ -375,7 +375,7 @@ def _end_now() -> None:
 
 
 if __name__ == "__main__":
-    sys.path[0] = os.getcwd()  # environments next to the recipe can be imported, modules next to this file cannot
+    sys.path[0] = os.getcwd()  # environments next to the recipe can be imported, but not modules next to this file
     # tool servers are separate programs, which import the environment as well
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.getcwd(), os.environ.get("PYTHONPATH")]))
     asyncio.run(serve(socket.socket(fileno=int(sys.argv[1])), float(sys.argv[2])))

@@ -22,8 +22,8 @@ OUT_OF_PROPORTION = 10  # maximum ratio of evaluation tokens to training tokens 
 def recipe_warnings(recipe: Recipe, heldout: int | None = None, cores: int | None = None) -> list[str]:
     """Return one sentence per warning. The reasons for a warning are:
 
-    - No verdict can change an advantage, for example because each problem has only one rollout. Or a wrong answer has
-      a higher reward than a correct answer.
+    - No verdict can change an advantage, for example because each problem has only one rollout.
+    - A wrong answer has a higher reward than a correct answer.
     - The advantage estimation (``credit``) assumes that all problems have equal weight in an update. The weights differ
       because a step has several updates, and the number of rollouts varies from problem to problem.
     - The run ends before its warm-up ends, or before a credit component becomes active.

@@ -31,7 +31,7 @@ class EnvironmentTask(TurnTable):
     """Problems of a table, played in a user's subclass of :class:`outrider.environments.environment.Environment`.
 
     If the environment ends a rollout without a verdict, the table's verifier verifies the text of the last turn.
-    Environments run in separate processes with limits of memory and time, but not in a sandbox.
+    Environments run in separate processes with limits on memory and time, but not in a sandbox.
 
     Raises:
         UserError: the class does not exist, cannot be imported, or is not an environment.

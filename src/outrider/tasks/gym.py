@@ -38,7 +38,7 @@ class Gym(Task):
     generate the problem, the problem is drawn again from another stream. ``counts`` reports the number of these draws.
 
     A response with score 1 is correct. Any other response is incorrect, and its score is recorded. The scorers are
-    third-party code, and some call ``eval`` on the answer. Scorers run in worker processes with limits of time and
+    third-party code, and some call ``eval`` on the answer. Scorers run in worker processes with limits on time and
     memory, but not in a sandbox. ``close`` ends these processes.
 
     Raises:

@@ -68,7 +68,7 @@ class PythonTool(TurnTable):
 
     Variables persist between blocks, because earlier blocks that ended without an error, or exited with status 0, are
     run again with hidden output. So the output depends only on the blocks if the programs are deterministic.
-    ``random`` and hashes are seeded. The clock, ``os.urandom`` (and its users ``secrets``, ``uuid4`` and an unseeded
+    ``random`` and hashes are seeded. The clock, ``os.urandom`` (used by ``secrets``, ``uuid4`` and an unseeded
     ``random.Random()``), object addresses and thread races are not deterministic. Blocks run in the sandbox of program
     verifiers (``docs/sandbox.md``), with only the standard library.
 
@@ -109,7 +109,7 @@ class PythonTool(TurnTable):
 
     @model_validator(mode="after")
     def _time_to_say_so(self) -> PythonTool:
-        # an endless loop must reach its limit of CPU time before the time limit of the turn, even on a half-busy
+        # an endless loop must reach its CPU time limit before the time limit of the turn, even on a half-busy
         # machine; otherwise a policy could avoid verdicts on its rollouts
         if self.cpu_seconds > self.limits.seconds / 4:
             raise ValueError(f"limits.seconds: at least {4 * self.cpu_seconds}, four times cpu_seconds")

@@ -100,7 +100,7 @@ class WordProblems(Task):
     @property
     def fingerprint(self) -> str:
         numbers = f"{','.join(map(str, self.steps))}/{self.aside}/{self.highest}/{self.cap}/{self.examples:g}"
-        # version 2, in which solutions may quote the story, and prompts have Q and A
+        # version 2 of the problems: solutions may quote the story, and prompts have Q and A
         order = "/shuffled" if self.heldout_order == "shuffled" else ""
         return f"word_problems/2/{numbers}/{self.seed}/{self.pool}{order}"
 

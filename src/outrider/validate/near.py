@@ -69,9 +69,9 @@ def near(texts: Sequence[Grams], others: Sequence[Grams] | None, least: float) -
     """
     counts = Counter(gram for members in (texts if others is None else others) for gram in members)
 
-    # In any fixed order, if J >= t, the first |A| - ceil(t |A|) + 1 members of both sets have a member in common, since
-    # too few members are left after them. With the rarest members first, few pairs of sets have a common member, and
-    # only those pairs are compared.
+    # Let the members of each set A be in a fixed order. If J >= t, the first |A| - ceil(t |A|) + 1 members of two sets
+    # have a member in common, since the other members are too few. With the rarest members first, few pairs of sets
+    # have one, and only those pairs are compared.
     def first(members: Grams) -> list[int]:
         kept = len(members) - math.ceil(least * len(members) - ROUNDING) + 1
         # hashes differ from run to run, but they only order members that are equally rare, so the pairs stay the same

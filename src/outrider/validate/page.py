@@ -43,7 +43,7 @@ def as_table(report: TaskReport) -> Table:
 
 
 def as_markdown(report: TaskReport) -> str:
-    """Return the Markdown page: counts, rejected answers, unusable rows, repeated texts, levels, too long prompts."""
+    """Return the Markdown page: counts, rejected answers, unusable rows, repeated texts, levels and long prompts."""
     options = report.options
     parts = [
         f"# Validation of the task {options.task.name}",

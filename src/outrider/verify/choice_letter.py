@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from outrider.texts import late_pattern
 
-LONGEST = 1000  # maximum characters of an answer that is read
+LONGEST = 1000  # maximum characters of an answer; longer answers are not choices
 
 _FONTS = (
     "text(?:bf|rm|it|sf|tt|normal|up)?|[mhf]box|boxed|emph|math(?:bf|rm|it|sf|normal)|boldsymbol|bm|underline|rm|bf"

@@ -39,7 +39,7 @@ _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _BIG_EXPONENT = re.compile(
     rf"(?:\^|\*\*)[\s{{(+-]*(?:[0-9][\s,]*){{{LONGEST_EXPONENT + 1},}}|[0-9.][eE](?:\+?[0-9]{{5}}|-[0-9]{{6}})"
 )
-_POWER_ABOVE = re.compile(r"\^\s*\{[^{}]*?([0-9]+)[\s)}]*\^[\s{(+]*([0-9]+)")  # a power of numbers in an exponent
+_POWER_ABOVE = re.compile(r"\^\s*\{[^{}]*?([0-9]+)[\s)}]*\^[\s{(+]*([0-9]+)")  # a power of two numbers in an exponent
 _POWER_OF_POWER = re.compile(
     r"\*\*\s*\(?\s*[-+]?\s*[0-9.]+\s*\*\*|(?:\^|\*\*)\s*\([^()]*[0-9]\s*(?:\^|\*\*)\s*[({]*[0-9]"
 )

@@ -167,7 +167,7 @@ class _Comparison:
         return True if self._domain.is_of_integers(found) else None
 
     def _try(self, tried: Iterable[LetterValues]) -> list[tuple[LetterValues, Found]] | None:
-        """Return results at the points where the gold answer has a value; None if the answer differs at one of them."""
+        """Return the result at each point where the gold answer has a value; None if the answer differs at one."""
         every = []
         for point in tried:
             found = self._at(point)

@@ -1,4 +1,4 @@
-"""Verifies responses in processes that can be killed, with hard limits of time and memory for every verdict.
+"""Verifies responses in processes that can be killed, with hard limits on time and memory for every verdict.
 
 The limits protect against hangs and memory growth, but not against hostile code, which needs a sandbox.
 """

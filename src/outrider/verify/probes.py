@@ -182,7 +182,7 @@ PROBES: dict[str, Callable[[ProbeFacts], str]] = {
 
 
 def main() -> None:
-    """Print the first broken guarantee among those in the input's list ``only`` (default: all), or ``kept``."""
+    """Print the first broken guarantee, or ``kept``. The input's list ``only`` selects the guarantees to test."""
     facts = json.load(sys.stdin)
     for name in facts.get("only", PROBES):
         if result := PROBES[name](facts):

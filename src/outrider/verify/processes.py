@@ -174,7 +174,7 @@ class Worker:
         except Exception:  # noqa: BLE001 - end of file, or bytes of another process that unpickle to anything
             status = self._retire()
             if self.proven and not self.started:
-                return {}  # the worker died while idle; without a confirmed batch, an item may be the cause
+                return {}  # it died while idle; in a worker that never confirmed a batch, an item may be the cause
             return self._failed(f"the worker died, with status {status}")
         if pid != self.pid:
             return {}

@@ -72,7 +72,7 @@ class Verifier(Options):
 
 
 class PooledVerifier(Verifier):
-    """A verifier that runs in a :class:`outrider.verify.pool.VerifierPool`, because it needs limits of time and
+    """A verifier that runs in a :class:`outrider.verify.pool.VerifierPool`, because it needs limits on time and
     memory."""
 
     pooled: ClassVar[bool] = True

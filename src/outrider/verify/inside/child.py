@@ -61,7 +61,7 @@ def limit(which: int, soft: int, hard: int | None = None) -> None:
 
 
 def used_up(status: int, cpu: float, limits: Mapping[str, int]) -> bool:
-    """Return whether a process ended because it reached its limit of CPU time."""
+    """Return whether a process ended because it reached its CPU time limit."""
     by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     return by == signal.SIGXCPU or (
         by == signal.SIGKILL and cpu > limits["cpu"] / 2

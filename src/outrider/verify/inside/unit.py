@@ -85,7 +85,7 @@ def verify_tests(tested: TestedProgram, job: dict[str, Any]) -> dict[str, Any]:
         stage = "load"
         tested.request("load")
         # a program may return values that are expensive to read or compare, for example with colliding hashes. From
-        # here on, the limit of CPU time ends this process with the signal's number
+        # here on, the CPU time limit ends this process with the signal's number
         exit_at(signal.SIGXCPU)
         for name in job["names"]:
             with Ignoring(MissingError):
