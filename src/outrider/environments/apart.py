@@ -1,4 +1,4 @@
-"""Environments in separate processes: if an environment hangs, dies or sends too much text, only its rollout fails."""
+"""Environments in separate processes. If an environment hangs, dies or sends too much text, only its rollout fails."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from outrider.verify.processes import NoMoreProcessesError, TemplateDiedError, T
 
 
 class _EnvironmentProcess:
-    """The process of one environment, the number of the last request to the process, and the deadline for the
-    answer."""
+    """The process of one environment, with the number of the last request and the deadline for its answer."""
 
     def __init__(self, template: TemplateProcess) -> None:
         self.template, self.number, self.deadline = template, 0, math.inf
@@ -47,8 +46,8 @@ class _EnvironmentProcess:
         """Kill the process and all its child processes."""
         self.channel.close()
         if self.template.dead:
-            return  # the process died with the process it was forked from; its pid may have been reused
-        for kill in (os.killpg, os.kill):  # also os.kill: a new process may not have a group yet
+            return  # when the template dies, this process dies as well, and its pid may have been reused
+        for kill in (os.killpg, os.kill):  # also os.kill: a new process may not have created its process group yet
             with contextlib.suppress(ProcessLookupError):
                 kill(self.pid, SIGKILL)
         with contextlib.suppress(TemplateDiedError):
@@ -59,12 +58,12 @@ class ProcessEnvironments:
     """Runs every environment in a separate process, forked from a process that has imported the environment.
 
     Args:
-        make: picklable function that creates an environment, not defined in ``__main__``.
+        make: picklable function that creates an environment. The function must not be defined in ``__main__``.
         memory_gb: maximum growth of an environment's memory in GiB; only Linux enforces this limit.
 
     Raises:
-        UserError: ``make`` is defined in ``__main__`` or raises UserError when unpickled, or the system cannot start
-            another process, which all later rollouts would need.
+        UserError: ``make`` is defined in ``__main__`` or raises UserError when unpickled, or the system refuses to
+            start another process. The run ends, since every later rollout needs a process too.
     """
 
     def __init__(self, make: Make, limits: EnvironmentLimits, memory_gb: float = 2.0) -> None:
@@ -119,8 +118,8 @@ class ProcessEnvironments:
     def close(self, keys: Iterable[Key]) -> None:
         """Close environments.
 
-        Busy environments are killed. Idle environments get time to release their resources. If no other environment is
-        left, this method waits until the idle environments have closed.
+        Busy environments are killed. Idle environments get time to release their resources. If no environment stays
+        open, this method waits until the idle environments have closed.
         """
         for key in list(keys):
             if (environment := self._environments.pop(key, None)) is None:
@@ -138,7 +137,7 @@ class ProcessEnvironments:
         self._end_template()
 
     def _end_closed(self, wait_for_all: bool = False) -> None:
-        """Kill the processes of environments that have closed, or that have exceeded their time to close."""
+        """Kill the processes of environments that have closed or have exceeded the time allowed for closing."""
         while self._closing:
             soonest = min(environment.deadline for environment in self._closing) if wait_for_all else 0.0
             closed = wait([environment.channel for environment in self._closing], max(0.0, soonest - time.monotonic()))
@@ -164,7 +163,7 @@ class ProcessEnvironments:
             return _EnvironmentProcess(self._started())
 
     def _received(self, environment: _EnvironmentProcess) -> Reply | Failed | None:
-        """Read an environment's reply; None if the message is from another process, or answers an earlier request."""
+        """Read an environment's reply; return None for a message from another process or to an earlier request."""
         try:
             pid, number, answer = environment.channel.recv()
         except Exception:  # noqa: BLE001 - the channel is closed, or another process wrote invalid bytes

@@ -14,12 +14,12 @@ from outrider.errors import UserError
 
 
 class Bm25(Retriever):
-    """Okapi BM25 over title and text of passages. BM25 needs no model and no download.
+    """Ranks passages by Okapi BM25 over their titles and texts. BM25 needs no model and no download.
 
     The tokenizer of bm25s lower-cases words and drops 33 English stop words (``the``, ``of``, ``not``, …) and words of
     one letter or digit. A query that consists only of dropped words finds nothing.
 
-    k1 and b have the default values of Anserini, which papers on search agents use.
+    The defaults of k1 and b are those of Anserini, which papers on search agents use.
 
     Raises:
         UserError: no passage contains an indexed word.
@@ -59,7 +59,7 @@ class Bm25(Retriever):
 
 
 class Bm25Index(Index):
-    """A bm25s index of a corpus. A search does not find passages that share no word with the query."""
+    """A bm25s index of a corpus. A search returns only passages that share a word with the query."""
 
     def __init__(self, made: Any, passages: Sequence[Passage]) -> None:
         self._made, self._passages = made, passages

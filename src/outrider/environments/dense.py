@@ -17,16 +17,16 @@ from outrider.environments.retriever import Index, Retriever
 from outrider.errors import UserError
 
 _VECTORS = "vectors.npy"
-_SAME = 0.999  # minimum cosine similarity of one text's embeddings from the same model on different machines
+_SAME = 0.999  # minimum cosine similarity between one text's embeddings by the same model on two machines
 _EXTRA = {"model2vec": "dense", "sentence_transformers": "embed"}
 
 
 class Dense(Retriever):
     r"""Exact search by the cosine similarity between embeddings of the query and of each passage's title and text.
 
-    For unit vectors the similarity is :math:`\cos(q, p) = q^\top p`. A search computes the similarity to all passages,
-    like a flat faiss index. For 21 million passages with 768 dimensions, a search reads 64 GB; such a corpus needs a
-    separate search service. The package ``model2vec`` has static embeddings, which are fast on a CPU. The package
+    For unit vectors the similarity is :math:`\cos(q, p) = q^\top p`. Like a flat faiss index, a search compares the
+    query with every passage. With 21 million passages and 768 dimensions, each search reads 64 GB; such a corpus needs
+    a separate search service. The package ``model2vec`` has static embeddings, which are fast on a CPU. The package
     ``sentence_transformers`` has encoders, such as e5, which papers on search agents use; e5 needs the prefixes
     ``"query: "`` and ``"passage: "``.
     """
@@ -89,7 +89,7 @@ class DenseIndex(Index):
         if not query.strip():
             return []
         cosines_P = self._vectors_PD @ self._encoder.encode([self._encoder.options.query + query])[0]
-        # a stable sort, so that of passages with equal similarity the earlier one comes first
+        # a stable sort, so that passages with equal similarity keep the order of the corpus
         best = np.argsort(-cosines_P, kind="stable")[:k]
         return [self._passages[int(i)] for i in best]
 
@@ -106,7 +106,7 @@ def _loaded(options: Dense) -> Callable[[list[str]], Any]:
         raise UserError(f"{missing}: pip install 'outrider[{extra}]'") from error
     try:
         if options.package == "model2vec":
-            # turn off the multiprocessing that the package uses for ten thousand texts or more
+            # turn off multiprocessing, which the package would use for ten thousand texts or more
             return partial(package.StaticModel.from_pretrained(options.model).encode, use_multiprocessing=False)
         return partial(package.SentenceTransformer(options.model).encode, show_progress_bar=False)
     except Exception as error:

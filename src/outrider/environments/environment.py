@@ -13,14 +13,14 @@ class Reply(NamedTuple):
     """An environment's reply to a turn.
 
     Attributes:
-        observation: text that is appended to the rollout before the policy's next turn.
-        done: whether the turn was the last one. After the last turn the observation is discarded.
+        observation: text that is appended to the rollout before the policy's next turn; discarded after the last turn.
+        done: whether the rollout ends with this turn.
         verdict: verdict on the whole rollout, given after the last turn; None after earlier turns. The score of the
             verdict must be consistent with the verdict's outcome.
         error: whether the turn contained an invalid request, such as a malformed call or an unknown tool. A metric
-            counts turns with such a request.
-        cut: whether the environment truncated the observation. A metric counts truncations. The caller also truncates
-            observations above the caller's own limit.
+            counts these turns.
+        cut: whether the environment truncated the observation. A metric counts these truncations. The caller also
+            truncates observations above its own limit.
     """
 
     observation: str = ""
@@ -35,10 +35,10 @@ FLOOD_BYTES = 1 << 20
 
 def flooded(texts: Sequence[str], most_bytes: int) -> str:
     """Return an error message if an observation is so long that the environment counts as failed, otherwise an empty
-    text.
+    string.
 
-    An observation longer than ``most_bytes`` is truncated, and the rollout continues. An observation longer than both 1
-    MiB and ``most_bytes`` is a failure.
+    An observation longer than ``most_bytes`` is truncated, and the rollout continues. If the observation is longer than
+    1 MiB as well, the environment counts as failed.
 
     >>> flooded(["a" * 1000], 10), flooded(["a", "b" * 2**20], 10)
     ('', 'an observation of 1,048,577 bytes, more than 1,048,576')
@@ -58,11 +58,10 @@ def beginning(text: str, most_bytes: int) -> str:
 
 
 class Environment(ABC):
-    """The environment of one rollout. The environment's replies depend only on the problem, the seed and the turns so
-    far.
+    """The environment of one rollout. Its replies depend only on the problem, the seed and the policy's turns so far.
 
-    A branch continues another rollout after one of its turns: the branch's new environment receives the turns before
-    this point, and must give the same replies.
+    A branch is a rollout that begins with some turns of another rollout. It gets a new environment, which receives
+    these turns first and must give the same replies to them.
     """
 
     @abstractmethod

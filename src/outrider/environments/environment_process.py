@@ -13,15 +13,15 @@ from outrider.verify.worker import limit_memory
 
 
 def run_environment(made: tuple[Make, EnvironmentLimits], channel: Connection, memory_gb: float) -> None:
-    """Receive a problem with a seed and then the texts of turns, and reply to each message; the message None ends the
-    process.
+    """Reply to each message on the channel: first a problem with a seed, then the texts of turns. The message None ends
+    the process.
 
-    An answer consists of this process's id, the number of the request, and a reply or a failure. After a failure the
+    An answer consists of this process's id, the number of the request, and a reply or a failure. After a failure, the
     process ends.
     """
     make, limits = made
-    # tracebacks of user code would disturb the progress line, and the answer contains the error. stderr is redirected
-    # only here: the parent process imports the environment, and must be able to print import errors
+    # tracebacks of user code would disturb the progress line, and the answer already contains the error. stderr is
+    # redirected only here: the parent process imports the environment, and must be able to print import errors
     os.dup2(1, 2)
     own = os.getpid()
     os.register_at_fork(after_in_child=channel.close)  # processes that the environment forks must not answer

@@ -1,4 +1,4 @@
-"""Interface of a pool of environments for the rollouts that are being sampled, and a pool in the run's own process."""
+"""Interface of a pool with one environment per rollout that is being sampled, and a pool in the run's own process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Key = tuple[int, int]  # index of a sampling request, and index of a rollout wit
 
 
 class Failed(NamedTuple):
-    """The answer of an environment that was ended because it raised an error, hung, died or sent too much text."""
+    """The answer for an environment that was ended because it raised an error, hung, died or sent too much text."""
 
     why: str
     hung: bool = False
@@ -27,8 +27,8 @@ class EnvironmentLimits(NamedTuple):
 
     Attributes:
         seconds: wall-clock time limit. An environment that exceeds this limit fails.
-        most_bytes: maximum UTF-8 bytes of an observation. Longer observations are truncated. An observation above 1 MiB
-            is a failure.
+        most_bytes: maximum UTF-8 bytes of an observation. Longer observations are truncated. Observations that are also
+            longer than 1 MiB are failures.
     """
 
     seconds: float = 10.0
@@ -48,20 +48,20 @@ class Environments(Protocol):
         ...
 
     def answers(self) -> Iterator[tuple[Key, Reply | Failed]]:
-        """Yield the answers that have arrived; if requests are pending, wait for at least one answer."""
+        """Yield the answers that have arrived; while requests are pending, first wait until there is an answer."""
         ...
 
     def close(self, keys: Iterable[Key]) -> None:
-        """End the environments with these keys; the keys of failed environments are ignored."""
+        """End the environments with these keys, except failed environments, which have already ended."""
         ...
 
     def end(self) -> None:
-        """End all environments and the process that forks them. The next request starts a new such process."""
+        """End all environments and the process that forks them. The next request starts this process again."""
         ...
 
 
 def asked(question: Callable[[], Any], limits: EnvironmentLimits) -> Reply | Failed:
-    """Return an environment's reply, with plain types and limited length; an exception becomes a failure."""
+    """Return an environment's reply, converted to plain types and truncated; an exception becomes a failure."""
     try:
         said = question()
         reply = said if isinstance(said, Reply) else Reply(said)

@@ -20,14 +20,14 @@ class Passage(NamedTuple):
 
 
 def read_corpus(files: Sequence[str]) -> list[Passage]:
-    """Read the passages of JSON lines files, deduplicated, in order.
+    """Read the passages of JSON Lines files in order, without duplicates.
 
-    A row has the fields of one of three formats: ``title`` and ``text``; ``context``, as in HotpotQA's distractor
-    setting; or ``contents``, as in Search-R1's corpora. ``context`` is a list of ``{"title": …, "sentences": […]}``.
-    ``contents`` has the title on the first line, and then the text.
+    Each row has one of three formats: the fields ``title`` and ``text``; the field ``context``, as in HotpotQA's
+    distractor setting; or the field ``contents``, as in Search-R1's corpora. ``context`` is a list of ``{"title": …,
+    "sentences": […]}``. ``contents`` has the title on its first line and the text on the other lines.
 
     Raises:
-        UserError: a file is missing, or a line has another format.
+        UserError: a file is missing, or a line has none of these formats.
     """
     passages: dict[Passage, None] = {}
     for file in files:

@@ -26,7 +26,7 @@ class Index(ABC):
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write the index without the passages into a new folder."""
+        """Write the index, but not the passages, into a new folder."""
 
 
 class Retriever(Options, ABC):
@@ -60,7 +60,7 @@ class Retriever(Options, ABC):
         """Read the index of a corpus from a folder, or build the index and store it in the folder.
 
         Raises:
-            UserError: the folder is not an index or is the index of another corpus; or an error of :meth:`make`.
+            UserError: the folder contains no index or the index of another corpus, or :meth:`make` raises the error.
         """
         fingerprint = self.fingerprint(passages)
         place = None if folder is None else Path(folder).expanduser()
@@ -74,13 +74,13 @@ class Retriever(Options, ABC):
 
 
 def recall(index: Index, question: str, titles: Sequence[str], k: int) -> float:
-    """Return the share of a question's supporting ``titles`` among the ``k`` best passages; NaN without titles."""
+    """Return the share of a question's supporting ``titles`` that the ``k`` best passages have; NaN without titles."""
     found = {passage.title for passage in index.search(question, k)}
     return sum(title in found for title in titles) / len(titles) if titles else float("nan")
 
 
 def _keep(made: Index, place: Path, about: dict[str, Any]) -> None:
-    """Write an index atomically. Ranks build the index concurrently, and the first index that is written is kept."""
+    """Write an index atomically. If several ranks build the index concurrently, the first one written is kept."""
     place.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
     made.save(part)

@@ -41,9 +41,9 @@ class ToolTurn(NamedTuple):
 
 
 def read_turn(text: str, prompt: str = "") -> ToolTurn:
-    r"""Parse a turn: thinking, if any, then text and calls, ``<tool_call>{"name": …, "arguments": {…}}</tool_call>``.
+    r"""Parse a turn into thinking, text and calls of the form ``<tool_call>{"name": …, "arguments": {…}}</tool_call>``.
 
-    A call without its end tag is malformed. A turn whose thinking does not end has no text and no calls
+    A call without its end tag is malformed. A turn with unclosed thinking has no text and no calls
     (:mod:`outrider.verify.thinking`).
 
     Args:
@@ -68,7 +68,7 @@ def read_turn(text: str, prompt: str = "") -> ToolTurn:
 
 
 def example_calls(tools: Sequence[Mapping[str, Any]]) -> list[str]:
-    r"""Return one example turn per tool, which calls the tool with placeholder arguments of the correct types.
+    r"""Return one example turn per tool, in which the tool is called with placeholder arguments of the correct types.
 
     >>> parameters = {"properties": {"n": {"type": "integer"}, "how": {"type": "string"}}, "required": ["n"]}
     >>> example_calls([{"type": "function", "function": {"name": "add", "parameters": parameters}}])
@@ -102,11 +102,11 @@ def answer_text(results: Iterable[str]) -> str:
 def answered(results: Sequence[str], error: bool, most_bytes: int) -> Reply:
     """Format the results of tool calls as a reply.
 
-    If the results together are too long, each result is truncated to an equal share of the limit, so that all results
-    and closing tags remain.
+    If all results together exceed the limit, each result is truncated to an equal share of the limit, so that no
+    result and no closing tag is lost.
 
     Raises:
-        ValueError: the results are so long that they count as a failure (:func:`flooded`).
+        ValueError: the results are so long that the environment counts as failed (:func:`flooded`).
 
     >>> answered(["1" * 90, "2"], False, 100).observation.replace("\\n", "")
     '<tool_response>1111111111111111</tool_response><tool_response>2</tool_response>'

@@ -36,7 +36,7 @@ def load_tool_class(factory: str, rewards: Sequence[str]) -> ToolClass:
     ``get_reward`` are tools.
 
     Raises:
-        UserError: the class does not exist, is not callable, or has no ``reset``, no tools, or no rewards; or a reward
+        UserError: the class does not exist, is not callable, or lacks ``reset``, tools or rewards; or a reward
             function needs an argument that only TRL's trainer provides.
     """
     make = load_object(factory)
@@ -81,7 +81,7 @@ def tool_schemas(factory: str, loaded: ToolClass) -> tuple[dict[str, Any], ...]:
 
 
 class MakeToolEnvironment:
-    """Picklable function that creates environments of a tool class. Unpickling imports the class again."""
+    """Picklable function that creates environments of a tool class. When unpickled, it imports the class again."""
 
     def __init__(self, factory: str, rewards: Sequence[str], success_at: float, most_bytes: int) -> None:
         self._where = (factory, list(rewards), success_at, most_bytes)
@@ -95,12 +95,12 @@ class MakeToolEnvironment:
 
 
 class ToolEnvironment(Environment):
-    """An environment whose tools are the methods of a class. The problem's ``answer`` is a table row; its fields are
+    """An environment whose tools are the methods of a class. The problem's ``answer`` is a table row, whose fields are
     the arguments of ``reset``.
 
     The text that ``reset`` returns is part of the prompt, so all environments of a problem must start in the same way.
-    The random generators of Python and NumPy are therefore seeded only by the problem. A turn without a call ends the
-    rollout, whose reward is the sum of all rewards.
+    For this reason, the random generators of Python and NumPy get the same seed for all rollouts of a problem. A turn
+    without a call ends the rollout, and the rollout's reward is the sum of all rewards.
     """
 
     def __init__(self, loaded: ToolClass, success_at: float, most_bytes: int) -> None:
@@ -114,7 +114,7 @@ class ToolEnvironment(Environment):
     def begin(self, problem: Problem, seed: int) -> str:
         opening = self._reset(problem)
         written = problem.metadata.get("opening")
-        if written is None:  # the caller only needs the opening text for the prompt
+        if written is None:  # the caller needs only the opening text, for the prompt
             return opening
         if opening != written:
             raise ValueError(f"reset returned {opening[:60]!r}, but the prompt has {written[:60]!r}")
@@ -154,7 +154,7 @@ class ToolEnvironment(Environment):
         return str({"error": wrong}), True
 
     def _verdict(self, answer: str) -> Verdict:
-        """Return the verdict: correct if the rewards sum to at least the success threshold. Rewards of None are
+        """Return the verdict, which is correct if the rewards sum to at least ``success_at``. Rewards of None are
         skipped."""
         prompt = [*(self._problem.messages_before or ()), {"role": "user", "content": self._problem.prompt}]
         columns = {name: [value] for name, value in self._problem.answer.items() if name not in _LISTS}
@@ -180,7 +180,7 @@ class ToolEnvironment(Environment):
         self._waiting.close()
 
 
-_LISTS = ("prompt", "completion", "completion_ids")  # columns that TRL leaves out, or passes in another form
+_LISTS = ("prompt", "completion", "completion_ids")  # columns that TRL drops or passes to rewards in another form
 
 
 def _only(function: RewardFunction, scores: Any) -> Any:

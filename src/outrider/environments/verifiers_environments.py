@@ -1,4 +1,4 @@
-"""Environments of the package ``verifiers``: all episodes run in one process with a separate Python interpreter."""
+"""Environments of the package ``verifiers``. All episodes run in one process with a separate Python interpreter."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from outrider.record import Outcome, Problem, Verdict
 from outrider.verify.processes import starting
 from outrider.verify.thinking import split_thinking
 
-START_SECONDS = 180.0  # time limit for imports and for the start of taskset and tool servers; long, for busy machines
+START_SECONDS = 180.0  # time limit for imports and for starting the taskset and tool servers; long, for busy machines
 _SCRIPT = Path(__file__).with_name("verifiers_process.py")
 _Said = Mapping[str, Any]
 
@@ -76,7 +76,7 @@ class _Process:
         return said
 
     def end(self, patience: float = 10.0) -> None:
-        """Let the process and its servers end by themselves; after ``patience`` seconds, kill them."""
+        """Let the process and its servers shut down; kill them if they are still running after ``patience`` seconds."""
         self._channel.close()
         deadline = time.monotonic() + patience
         while not self._over() and time.monotonic() < deadline:
@@ -91,7 +91,7 @@ class _Process:
 
 
 class _Episode:
-    """The episode of one rollout: its process, its name in this process, the problem, and the deadline of the
+    """The episode of one rollout: its process, its name in this process, the problem, and the deadline for the
     answer."""
 
     def __init__(self, process: _Process, name: str, problem: Problem) -> None:
@@ -105,13 +105,13 @@ class VerifiersEnvironments:
     """Concurrent episodes of one environment from the package ``verifiers``.
 
     The ``answer`` of a problem is the index of its task in the environment. The environment's first request must equal
-    the problem's prompt. Later messages are appended, and sampled tokens never change. If an episode times out, only
-    its own rollout fails. If the whole process no longer responds, the process is killed with all episodes, and
-    restarted.
+    the problem's prompt. The environment's later messages are appended, and tokens that were sampled never change. If
+    an episode times out, only its own rollout fails. If the whole process stops responding, the process is killed with
+    all its episodes, and restarted.
 
     Args:
         python: Python interpreter in which the package is installed.
-        config: data for the package's ``EnvConfig``.
+        config: values for the package's ``EnvConfig``.
         memory_gb: maximum growth of the process's memory in GiB, for all episodes together; only Linux enforces this
             limit.
         success_at: minimum reward of a correct rollout.
@@ -134,14 +134,14 @@ class VerifiersEnvironments:
     def about(self) -> _Said:
         """Facts about the loaded environment.
 
-        ``ready`` is the version of the package, ``tasks`` is the number of tasks (None: endless), and ``keys`` lists
-        the keys of the first tasks.
+        ``ready`` is the version of the package. ``tasks`` is the number of tasks, or None for an endless taskset.
+        ``keys`` lists the keys of the first tasks.
         """
         self._running()
         return self._about
 
     def first_request(self, index: int) -> FirstRequest | Failed:
-        """Return the environment's first request to the policy in task number ``index``."""
+        """Return the first request that the environment sends to the policy in task number ``index``."""
         process, name = self._running(), next(self._names)
         process.send(do="begin", key=name, task=index)
         try:
@@ -157,7 +157,7 @@ class VerifiersEnvironments:
         return FirstRequest(said["messages"], said["tools"])
 
     def begin(self, key: Key, problem: Problem, seed: int) -> None:
-        """Start an episode. ``seed`` is ignored, because a task of the package that needs a seed contains the seed."""
+        """Start an episode. ``seed`` is ignored: in this package, a task that needs a seed contains its own."""
         self._episodes[key] = episode = _Episode(self._running(), next(self._names), problem)
         self._ask(key, episode, do="begin", task=problem.answer)
 
@@ -217,7 +217,7 @@ class VerifiersEnvironments:
             self._failed[key] = Failed("its process died")
 
     def _sort(self, found: dict[Key, Reply | Failed], heard: Sequence[_Said]) -> None:
-        """Add the answers for waiting episodes to ``found``; keep messages that no episode waits for yet."""
+        """Add to ``found`` the answers that episodes wait for; keep all other messages until episodes wait for them."""
         named = {one.name: (key, one) for key, one in self._episodes.items()}
         for said in heard:
             key, episode = named.get(said["key"], (None, None))
@@ -247,7 +247,7 @@ class VerifiersEnvironments:
         return Reply(done=True, verdict=verdict, error=episode.error)
 
     def _awaited(self, process: _Process, name: str) -> _Said | None:
-        """Wait for the first message of an episode; None after the time limit. Messages of other episodes are kept.
+        """Return the first message of an episode; None after the time limit. Messages of other episodes are kept.
 
         Raises:
             EOFError: the process has ended.
@@ -260,7 +260,7 @@ class VerifiersEnvironments:
         return None
 
     def _goes_on(self, process: _Process) -> bool:
-        """Return whether the process still responds. If so, only the episode that timed out has failed."""
+        """Return whether the process still responds. If it does, only the episode that timed out has failed."""
         process.send(do="answer", key="")
         return self._awaited(process, "") is not None
 
@@ -292,7 +292,7 @@ class VerifiersEnvironments:
 
 
 def _read_turn(text: str, episode: _Episode) -> ToolTurn:
-    """Parse a turn; without tools, no text is parsed as a call."""
+    """Parse a turn; if the episode has no tools, text that looks like a call is not parsed as a call."""
     end = episode.problem.prompt_end
     if episode.tools:
         return read_turn(text, end)

@@ -20,7 +20,7 @@ class FirstRequest(NamedTuple):
 
 
 def problem_of(name: str, index: int, request: FirstRequest) -> Problem | Failed:
-    """Convert an environment's first request to a problem."""
+    """Convert an environment's first request to a problem, or to a failure if it cannot be a prompt."""
     *before, last = request.messages or [{"role": "nobody"}]
     if last["role"] != "user":
         return Failed(f"its first request ends with a message of the role {last['role']!r}, not the user's")
@@ -69,7 +69,7 @@ def _text(message: Mapping[str, Any]) -> str | None:
 def sent(call: ToolCall) -> dict[str, str]:
     """Convert a tool call to the format of the package ``verifiers``.
 
-    A malformed call becomes a call of a tool that does not exist, so that the harness replies with an error.
+    A malformed call becomes a call to a tool that does not exist, so that the harness replies with an error.
     """
     arguments = {"error": call.wrong} if call.wrong else dict(call.arguments)
     return {"name": "malformed" if call.wrong else call.name, "arguments": json.dumps(arguments)}

@@ -1,9 +1,9 @@
 """The code of the process that runs environments of the package ``verifiers`` in a separate interpreter.
 
-The file runs as a script and does not import Outrider, which the interpreter may not have. The process exchanges JSON
-messages with :mod:`outrider.environments.verifiers_environments`, and runs concurrent episodes in one event loop. The
-package's client requests a turn of the model, and waits until Outrider has sampled the turn. Both processes use the
-same channel class.
+The file runs as a script. It does not import Outrider, which may not be installed for this interpreter. The process
+exchanges JSON messages with :mod:`outrider.environments.verifiers_environments`, and runs all episodes in one event
+loop. The package's client requests a turn of the model, and waits until Outrider has sampled the turn. Both
+processes use the same channel class.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from queue import SimpleQueue
 from typing import Any
 
 HARNESS = "outrider_chat"
-_LAST = 5.0  # seconds for the environment to release its resources
+_LAST = 5.0  # seconds allowed for the environment to release its resources
 _HERE = "http://outrider.invalid"  # placeholder address of the policy; nothing is sent to it
-_PASSES = 3  # consecutive passes without a match that end the search: during exec, a process briefly shows no variables
+_PASSES = 3  # the search ends after so many passes without a match: during exec, a process briefly shows no variables
 MARK = "OUTRIDER_VERIFIERS_PROCESS"  # environment variable that all processes started by this one inherit
 
 
@@ -75,8 +75,8 @@ class Channel:
 
 
 def kill_marked(mark: str) -> None:
-    """Kill all processes that a marked process has started, except the caller. These processes may have their own
-    sessions, as the package's servers have.
+    """Kill all processes that inherited ``mark`` in their environment variables, except the caller. They may be in
+    other sessions, as the package's servers are.
 
     This works only on Linux, where a process can read the environment variables of other processes.
     """
@@ -101,9 +101,9 @@ def _kill_pass(wanted: bytes) -> bool:
 
 
 def chat_harness() -> type:
-    """Return a harness that runs the chat loop of the package's ``null`` harness, but in this process.
+    """Return a harness that runs the chat loop of the package's ``null`` harness in this process.
 
-    The ``null`` harness starts a program for each rollout, and installs the program's packages with uv.
+    The ``null`` harness itself starts a program for each rollout, and installs the program's packages with uv.
     """
     import verifiers.v1 as vf
     from openai import AsyncOpenAI, omit
@@ -177,7 +177,7 @@ class Episodes:
         self._tasks: list[Any] = []
 
     async def load(self, config: Mapping[str, Any], stack: contextlib.AsyncExitStack) -> None:
-        """Create the environment, and serve it until the stack is closed."""
+        """Create the environment, and keep its servers running until the stack is closed."""
         import verifiers.v1 as vf
         from verifiers.v1.clients import ModelContext
         from verifiers.v1.configs.client import TrainClientConfig
@@ -307,7 +307,7 @@ class Episodes:
 
 
 def with_defaults(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Complete the configuration: every agent runs on this machine, with a chat loop if the taskset has no harness."""
+    """Add defaults: agents run on this machine, with a chat loop if neither they nor the taskset choose a harness."""
     from verifiers.v1.configs.agent import AgentConfig
     from verifiers.v1.utils.loaders import default_harness_id, env_config_type
 
@@ -342,7 +342,7 @@ async def serve(end: socket.socket, memory_gb: float) -> None:
     loop, asked = asyncio.get_running_loop(), asyncio.Queue[Mapping[str, Any] | None]()
 
     def take(message: Mapping[str, Any] | None) -> None:
-        if message is None:  # ends this process from a thread, since the event loop may be blocked
+        if message is None:  # a thread ends this process, since the event loop may be blocked
             threading.Thread(target=_end_soon, daemon=True).start()
         loop.call_soon_threadsafe(asked.put_nowait, message)
 
@@ -375,7 +375,7 @@ def _end_now() -> None:
 
 
 if __name__ == "__main__":
-    sys.path[0] = os.getcwd()  # environments next to the recipe can be imported, modules next to this file cannot
+    sys.path[0] = os.getcwd()  # environments next to the recipe can be imported, but not modules next to this file
     # tool servers are separate programs, which import the environment as well
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.getcwd(), os.environ.get("PYTHONPATH")]))
     asyncio.run(serve(socket.socket(fileno=int(sys.argv[1])), float(sys.argv[2])))

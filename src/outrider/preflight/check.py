@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
 
 
 class Preflight(NamedTuple):
-    """The result of all checks, with warnings, and one sentence for each error with which a run would end."""
+    """The result of all checks: the warnings, and one sentence for each error that would stop a run."""
 
     refused: list[str]
     notices: list[str]
@@ -45,10 +45,10 @@ class Preflight(NamedTuple):
     """Side (training or held out) and place of each row that the task excludes because its prompt is too long."""
 
     def refuse(self) -> Preflight:
-        """Return this result, or raise an error if a run would end with an error.
+        """Return this result, or raise an error if the checks found an error that would stop a run.
 
         Raises:
-            UserError: a run would end with an error; the message has the first reason and the number of other reasons.
+            UserError: there is such an error; the message contains the first one, and the number of other errors.
         """
         if self.refused:
             first, *others = self.refused
@@ -66,8 +66,8 @@ def wanted_by(recipe: Recipe) -> Wanted:
 def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptions) -> Preflight:
     """Run all checks that need only the task's table, the tokenizer and the configuration.
 
-    The checks read the task's files and the model's tokenizer. With ``skip: long``, the task excludes long rows after
-    this call; :func:`leave_out` excludes the same rows in other processes.
+    The checks read the task's files and the model's tokenizer. With ``skip: long``, this call also makes the task
+    exclude rows that are too long; :func:`leave_out` excludes the same rows in other processes.
 
     Args:
         model: the model whose tokenizer encodes the prompts; None: prompts are not checked.
@@ -114,7 +114,7 @@ def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptio
 
 
 def leave_out(task: Task, places: Collection[tuple[str, str]]) -> None:
-    """Make a task exclude the rows that :func:`preflight` found too long in another process."""
+    """Exclude rows from a task in this process that :func:`preflight` has found too long in another process."""
     table = _table(task)
     if table is not None and table.skips_long:
         table.leave_out(places)
@@ -133,7 +133,7 @@ def _too_long(table: Table, prompts: Prompts, max_tokens: int) -> frozenset[tupl
         "train": [table.train(index) for index in range(counts["train"])],
         "heldout": table.heldout(counts["heldout"]),
     }
-    # training and held-out rows may come from one source, whose splits use the same row numbers
+    # training and held-out rows may come from one source with several splits, in which row numbers start again
     return frozenset(
         (side, prompt.problem.metadata["place"])
         for side, problems in sides.items()

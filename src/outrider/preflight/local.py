@@ -1,4 +1,4 @@
-"""The checks of a dry run, which downloads nothing and starts no environment, but reports which checks were skipped."""
+"""Checks a task and a model for a dry run, without downloads or environments, and reports the checks it skipped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from outrider.tasks.verifiers import Verifiers
 
 
 def checked_here(task: Task, wanted: Wanted, model: str, policy: PolicyOptions) -> Preflight:
-    """Return the errors that can be found from local files, with a notice for each skipped check."""
+    """Return the errors that local files are enough to find, with a notice for each skipped check."""
     unread = _not_read(task)
     why = _without_tokenizer(model)
     notices = [f"not checked: prompts, since {why}"] if why else []
@@ -29,7 +29,7 @@ def checked_here(task: Task, wanted: Wanted, model: str, policy: PolicyOptions) 
 
 
 def _without_tokenizer(model: str) -> str:
-    """Return the reason why a dry run does not read a model's tokenizer; empty if it reads the tokenizer."""
+    """Return why a dry run does not read a model's tokenizer; empty if it reads the tokenizer."""
     if find_spec("torch") is None:
         return "torch is not installed"
     base = made_base(model)
@@ -40,7 +40,7 @@ def _without_tokenizer(model: str) -> str:
 
 
 def _not_read(task: Task) -> str:
-    """Return the reason why a dry run does not read a task's problems; empty if it reads the problems."""
+    """Return why a dry run does not read a task's problems; empty if it reads the problems."""
     inner = task.table if isinstance(task, TurnTask) else task
     if isinstance(inner, Table):
         remote = [place for place in (inner.train_data, inner.heldout_data) if place and place.startswith("hf:")]

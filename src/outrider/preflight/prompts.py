@@ -47,11 +47,11 @@ class Prompts:
         self._options = options
 
     def check(self, problems: Sequence[Problem], max_tokens: int) -> PromptCheck:
-        """Find prompts that leave less than ``max_tokens`` of the context, and prompts that cannot be encoded.
+        """Find prompts that leave fewer than ``max_tokens`` tokens of the context or that cannot be encoded.
 
-        Encoding a large table takes minutes, so only prompts with a possible fault are encoded. These are prompts that
-        would be too long if each byte were a token, prompts with a character that the tokenizer does not know, and the
-        first prompt of each sequence of roles.
+        Encoding a large table takes minutes, so only prompts that may be faulty are encoded: prompts that would be too
+        long if each byte were a token, prompts with a character that the tokenizer does not know, and the first prompt
+        for each sequence of roles.
         """
         faults: list[Fault] = []
         long: list[LongPrompt] = []
@@ -86,7 +86,7 @@ def _texts(problem: Problem) -> Iterator[str]:
 def _emptied(problem: Problem) -> Problem:
     """Return the problem with each text replaced by one character, to count the tokens of the chat template alone.
 
-    The character is taken from the prompt, since a tokenizer with few characters may not know any other character.
+    The character comes from the prompt, since a tokenizer with few characters may not know other characters.
     """
     one = problem.prompt.strip()[:1] or problem.prompt[:1]
     before = problem.messages_before
@@ -96,7 +96,6 @@ def _emptied(problem: Problem) -> Problem:
 
 
 def _most_tokens(problem: Problem) -> int:
-    """Return an upper bound on the number of a prompt's tokens, since no text has more tokens than its normalised form
-    has bytes."""
+    """Return an upper bound on a prompt's token count. No text has more tokens than its normalised form has bytes."""
     text = "\n".join(_texts(problem))
     return len(text) if text.isascii() else len(unicodedata.normalize("NFKC", text).encode("utf-8", "surrogatepass"))

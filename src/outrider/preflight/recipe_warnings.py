@@ -14,7 +14,7 @@ from outrider.explore.bounds import Bounds, bounds_after, bounds_of
 from outrider.processes.cores import usable_cores
 from outrider.verify.verifier import PooledVerifier
 
-MANY = 64  # number of rollouts per problem above which every credit component has enough rollouts to compare
+MANY = 64  # with more rollouts per problem than this, every credit component has enough rollouts to compare
 LATE = 10**9  # number of a step after the end of every schedule, for runs of unknown length
 OUT_OF_PROPORTION = 10  # maximum ratio of evaluation tokens to training tokens without a warning
 
@@ -22,14 +22,14 @@ OUT_OF_PROPORTION = 10  # maximum ratio of evaluation tokens to training tokens 
 def recipe_warnings(recipe: Recipe, heldout: int | None = None, cores: int | None = None) -> list[str]:
     """Return one sentence per warning. The reasons for a warning are:
 
-    - No verdict can change an advantage, for example because each problem has only one rollout. Or a wrong answer has
-      a higher reward than a correct answer.
-    - The advantage estimation (``credit``) gives all problems equal weight, but a step has several updates, which
-      changes these weights.
+    - No verdict can change an advantage, for example because each problem has only one rollout.
+    - A wrong answer has a higher reward than a correct answer.
+    - The advantage estimation (``credit``) assumes that all problems have equal weight in an update. The weights differ
+      because a step has several updates, and the number of rollouts varies from problem to problem.
     - The run ends before its warm-up ends, or before a credit component becomes active.
-    - There are more ranks than cores. ``cores`` is the number of cores of all ranks; this process may be pinned to one
-      core.
-    - The evaluations may generate more than ``OUT_OF_PROPORTION`` times the training tokens. ``heldout`` is the
+    - There are more ranks than cores. ``cores`` is the number of cores for all ranks, since this process may be pinned
+      to a single core.
+    - The evaluations may generate more than ``OUT_OF_PROPORTION`` times as many tokens as training. ``heldout`` is the
       number of held-out problems, if it is known.
     - A verifier that may hang is called in the run's own process, where Outrider cannot kill it.
     """
@@ -75,7 +75,7 @@ def _rollouts_of_a_problem(recipe: Recipe) -> int | None:
 
 
 def _gives_signal(recipe: Recipe, n: int, step: int = 1) -> bool:
-    """Whether any verdicts on ``n`` rollouts of two problems give a nonzero advantage.
+    """Return whether some verdicts on ``n`` rollouts of two problems would give a nonzero advantage.
 
     The check uses a step that is late enough for every component of credit to be active.
     """
@@ -91,7 +91,7 @@ def _gives_signal(recipe: Recipe, n: int, step: int = 1) -> bool:
 
 
 def _members(rewards: list[float], correct: float) -> Members:
-    """Return rollouts that also differ in length and likelihood, for components that use length or likelihood."""
+    """Return rollouts with different lengths and likelihoods, for components that use length or likelihood."""
     tokens = [2 + k for k in range(len(rewards))]
     return Members(
         rewards_G=np.array(rewards, np.float64),

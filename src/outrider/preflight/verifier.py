@@ -9,12 +9,12 @@ from outrider.record import Outcome, Problem
 from outrider.tasks import Table
 from outrider.tasks.task import Task, right_response
 
-PROBES = 4  # number of problems to verify; several, since a reward may not apply to every problem
+PROBES = 4  # number of problems to verify; more than one, since a reward may not apply to every problem
 _FAILED = (Outcome.ERROR, Outcome.TIMEOUT)
 
 
 def failing_verifier(task: Task, problems: Sequence[Problem]) -> str:
-    """Return a sentence on why a verifier fails for every response; empty if it verifies any response.
+    """Return a sentence on why a verifier fails for every response; empty if it can verify at least one response.
 
     The responses are the worked solution, the gold answer and the prompt of each of ``PROBES`` problems, if available.
     Verifiers that ship with Outrider are not called, since their own tests cover them. Environments are not called

@@ -28,7 +28,7 @@ TASKS = {
 }
 
 OLD_TASKS = {"world": "environment"}
-"""Task names of older versions, mapped to their present names."""
+"""Old names of tasks, mapped to their present names."""
 
 __all__ = [
     "OLD_TASKS",

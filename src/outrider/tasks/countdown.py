@@ -1,4 +1,4 @@
-"""Countdown: reach a target from given numbers step by step, and write the remaining numbers after each step.
+"""Countdown: reach a target from given numbers in several steps, and write the remaining numbers after each step.
 
 ::
 
@@ -33,11 +33,11 @@ _STEP = re.compile(r"(\d{1,4})([-+*/])(\d{1,4})=(\d{1,4})")
 
 
 class Countdown(Task):
-    """Countdown problems; every problem size (number of given numbers) in ``sizes`` has equal probability. Ids are
+    """Countdown problems. Every size (number of given numbers) in ``sizes`` is equally likely. The ids are
     ``countdown:<sorted numbers>><target>``.
 
-    Training and held-out problems are disjoint by construction, since a hash of sorted numbers and target decides which
-    problems are held out. So a held-out problem stays held out when its numbers are in another order.
+    Training and held-out problems are disjoint by construction: a hash of the sorted numbers and the target decides
+    which problems are held out. So a held-out problem stays held out when its numbers are in another order.
 
     >>> task = Countdown()
     >>> p = task.train(0)
@@ -92,7 +92,7 @@ class Countdown(Task):
         return f"countdown/{','.join(map(str, self.sizes))}/{self.highest}/{self.cap}/{self.seed}{pool}{order}"
 
     def train(self, index: int) -> Problem:
-        """Return the ``index``-th problem of the training stream, whose size is drawn uniformly.
+        """Return problem ``index`` of the training stream. All problem sizes are equally likely.
 
         With a ``pool``, the stream repeats its first ``pool`` problems, in a new random order in every epoch.
         """
@@ -106,11 +106,11 @@ class Countdown(Task):
         raise AssertionError("unreachable")
 
     def heldout(self, n: int) -> list[Problem]:
-        """Return the first ``n`` held-out problems, alternating between sizes, without duplicates; the option ``seed``
+        """Return the first ``n`` held-out problems, without duplicates, alternating between sizes. The option ``seed``
         has no effect.
 
-        If the ranges are small, there are fewer problems. For three numbers up to 12, 249 problems are held out by
-        default. Of these problems, 222 are in the shuffled population, from which this method selects.
+        Small ranges give fewer problems. For three numbers up to 12, 249 problems are held out by default, and 222 of
+        them are in the shuffled population, from which this method selects.
         """
         if self.heldout_order == "shuffled":
             return _population(self.sizes, self.highest, self.cap)[:n]
@@ -125,13 +125,13 @@ class Countdown(Task):
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
         """Replay the steps: operands must be available, results correct, all numbers used, and the target reached.
 
-        The remaining numbers that the response writes are not verified, since an error in them only leads to wrong
-        steps later. A truncated response is always incorrect. Verification takes time linear in the length of the text.
+        The remaining numbers that the response writes are not verified: an error in them matters only if it leads to
+        a wrong step. A truncated response is never correct. Verification takes time linear in the length of the text.
         """
         # a multiset, since two equal numbers may each be used once
         left = Counter(problem.answer["numbers"])
         value, steps = None, [part.split(",")[0] for part in text.split(";")]
-        answer = ";".join(steps)  # majority votes compare steps: the final value is nearly always the target
+        answer = ";".join(steps)  # majority votes compare the steps, since nearly all responses reach the target
         for number, step in enumerate(steps, 1):
             match = _STEP.fullmatch(step)
             if match is None:
@@ -158,7 +158,7 @@ def is_heldout(problem_id: str) -> bool:
     return hashlib.blake2b(problem_id.encode(), digest_size=4).digest()[0] % _HELDOUT_SHARE == 0
 
 
-@lru_cache(maxsize=8)  # takes half a second, which every run of a bench would need
+@lru_cache(maxsize=8)  # takes half a second, which every run of a bench would spend again
 def _population(sizes: tuple[int, ...], highest: int, cap: int) -> list[Problem]:
     found = shuffled(
         sizes,
@@ -236,9 +236,8 @@ def _random_solution(draw: Dice, size: int, highest: int, cap: int) -> tuple[lis
 
 
 def _legal(a: int, b: int, cap: int) -> str:
-    """Return the legal operators: the result is in 1..cap, division is exact, and * and / are not by 1.
-
-    ``a`` and ``b`` are in 1..cap.
+    """Return the legal operators: the result must be in 1..cap, division must be exact, and ``*`` and ``/`` by 1 are
+    excluded. ``a`` and ``b`` are in 1..cap.
     """
     plus, minus = "+" if a + b <= cap else "", "-" if a > b else ""
     if a == 1 or b == 1:

@@ -1,4 +1,4 @@
-"""A task that consists of a user's environment, which is a Python class, and a table of problems."""
+"""A task that consists of a table of problems and a user's environment, which is a Python class."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def _named(written: str) -> str:
 
 
 class EnvironmentTask(TurnTable):
-    """Problems of a table, with a user's subclass of :class:`outrider.environments.environment.Environment`.
+    """Problems of a table, played in a user's subclass of :class:`outrider.environments.environment.Environment`.
 
     If the environment ends a rollout without a verdict, the table's verifier verifies the text of the last turn.
-    Environments run in separate processes with limits of memory and time, but not in a sandbox.
+    Environments run in separate processes with limits on memory and time, but not in a sandbox.
 
     Raises:
         UserError: the class does not exist, cannot be imported, or is not an environment.
@@ -58,7 +58,7 @@ class EnvironmentTask(TurnTable):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identity of the data, which changes with the problems and with the source file of the class."""
+        """Identity of the data, which changes with the problems and with the source file of the environment class."""
         load_environment(self.environment)
         source = hashlib.blake2b(source_of(import_path_of(self.environment)).encode(), digest_size=8).hexdigest()
         # "world" is the old name of this task. It must stay here, since checkpoints store the fingerprint
@@ -73,8 +73,8 @@ class EnvironmentTask(TurnTable):
 
 
 class MakeEnvironment:
-    """Picklable function that creates a class's environments. The process that unpickles the function imports the class
-    again."""
+    """Picklable function that creates environments of a class. The process that unpickles the function imports the
+    class again."""
 
     def __init__(self, where: str, verifier: Verifier) -> None:
         self.where, self.verifier = where, verifier

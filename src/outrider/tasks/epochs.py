@@ -13,7 +13,7 @@ from outrider.record import identity_seed, uniforms
 @lru_cache(maxsize=4)
 def permutation(seed: int, epoch: int, n: int) -> NDArray[np.intp]:
     """Return a random order of ``n`` problems for one epoch."""
-    # sort by Outrider's own random numbers, since NumPy's shuffles may differ between versions of NumPy
+    # sort by Outrider's own random numbers, since shuffles may differ between versions of NumPy
     keys = uniforms(np.array([identity_seed(seed, "epoch", epoch)]), np.arange(n))[0]
     return np.argsort(keys, kind="stable")
 

@@ -19,14 +19,14 @@ from outrider.tasks.heldout import by_hash
 from outrider.tasks.task import Task
 from outrider.verify.thinking import UNCLOSED, answer_of
 
-if TYPE_CHECKING:  # not imported at run time, since a recipe may only name the task
+if TYPE_CHECKING:  # not imported at run time, since a recipe may name the task without using it
     from outrider.verify.pool import Item, VerifierPool
 
 log = logging.getLogger(__name__)
 
 BLOCK = 256  # items per dataset object: creating a dataset can take a second, and some generate all items at once
 BLOCKS_KEPT = 8
-ATTEMPTS = 50  # number of draws for a problem, after which the dataset counts as exhausted
+ATTEMPTS = 50  # maximum draws for one problem; if all of them fail or are held out, the dataset counts as exhausted
 PROBES = 4  # number of questions compared to check that two processes generate the same problems
 
 
@@ -34,11 +34,11 @@ class Gym(Task):
     """Problems of one reasoning-gym dataset, generated on demand, with an endless training stream.
 
     Training problem ``index`` depends only on ``index`` and the seed. The held-out problems are ``heldout_size``
-    distinct questions from a separate stream. If the question of a training problem is held out, or the dataset fails
-    to generate the problem, another problem is drawn from a third stream. ``counts`` has the number of repeated draws.
+    distinct questions from a separate stream. If a training problem's question is held out, or the dataset fails to
+    generate the problem, the problem is drawn again from another stream. ``counts`` reports the number of these draws.
 
     A response with score 1 is correct. Any other response is incorrect, and its score is recorded. The scorers are
-    third-party code, and some call ``eval`` on the answer. Scorers run in worker processes with limits of time and
+    third-party code, and some call ``eval`` on the answer. Scorers run in worker processes with limits on time and
     memory, but not in a sandbox. ``close`` ends these processes.
 
     Raises:
@@ -88,7 +88,7 @@ class Gym(Task):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identity of the data, which changes with held-out and first training problems and the package version."""
+        """Identity of the data. It changes with the held-out problems, first training problems and package version."""
         from importlib.metadata import version  # imported here, since the import is slow
 
         shown = [p.prompt for p in self._heldout.values()] + [self.train(index).prompt for index in range(PROBES)]
@@ -152,10 +152,10 @@ class Gym(Task):
     def _heldout(self) -> dict[str, Problem]:
         """The held-out problems by question.
 
-        There are fewer than ``heldout_size`` problems if ``10 * heldout_size`` draws give fewer distinct questions.
+        There are fewer than ``heldout_size`` problems if ``10 * heldout_size`` draws do not give enough questions.
         """
         found = self._drawn()
-        return {question: found[question] for question in by_hash(found)}  # in draw order, common questions come first
+        return {question: found[question] for question in by_hash(found)}  # since draws find common ones first
 
     def _drawn(self) -> dict[str, Problem]:
         heldout: dict[str, Problem] = {}
@@ -188,10 +188,10 @@ class Gym(Task):
 
 
 class Scorer:
-    """Verifies responses with ``score_answer`` of the dataset. Unpickling creates a new dataset in the worker process.
+    """Verifies responses with the dataset's ``score_answer``. Unpickling creates a new dataset in the worker process.
 
     Raises:
-        UserError: the worker process generates other questions than the run's process.
+        UserError: the worker process generates different questions from the run's process.
     """
 
     def __init__(self, dataset: str, config: dict[str, Any], answer: str, questions: str | None = None) -> None:

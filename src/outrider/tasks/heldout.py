@@ -17,7 +17,7 @@ ORDER = (
     "first, as in versions up to 0.2)"
 )
 DRAWS = 65_536  # one draw in sixteen is held out, which gives about 4,000 problems in half a second
-_LAST_DRAW = 100_000  # number of draws for a problem in the order "drawn", after which its level counts as exhausted
+_LAST_DRAW = 100_000  # maximum draws for one problem in the order "drawn"; then its level counts as exhausted
 
 
 def shuffled(
@@ -30,13 +30,13 @@ def shuffled(
 ) -> list[T]:
     """Return distinct held-out problems in exchangeable (random) order, alternating between levels.
 
-    Each level has ``draws / len(levels)`` draws. Duplicates are dropped, and the remaining problems are sorted by a
-    hash of their key. In the order of the draws, a level's frequently drawn problems would come first, and such
-    problems are easy: in Countdown, problems 600 to 899 were harder than problems 0 to 299.
+    For each level, ``draws / len(levels)`` problems are drawn. Duplicates are dropped, and the other problems are
+    sorted by a hash of their key. Without sorting, a level's frequently drawn problems would come first, and these
+    problems are easy. In Countdown, problems 600 to 899 in drawn order were harder than problems 0 to 299.
 
-    ``key`` returns a problem's identity, or None if the problem is for training. The returned population does not
-    depend on the number of problems that are evaluated. The population ends when the smallest level is exhausted, so
-    that all levels have equal shares.
+    ``key`` returns a problem's identity, or None if the problem is for training. The result does not depend on the
+    number of problems that are evaluated. It ends when the smallest level is exhausted, so that all levels have equal
+    shares.
 
     >>> found = shuffled([1, 2], lambda dice, level: dice.below(10**level), str, seed="doctest", draws=4000)
     >>> len(found), sorted(found[::2]), max(found[1::2]) > 9

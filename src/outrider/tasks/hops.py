@@ -11,8 +11,8 @@
     observed    M;
     turn        =M;     the answer
 
-Every question has one answer. A hop leads to one or two entities, and one of them continues the path. The other entity
-is a dead end, either at once or one hop later. A question cannot be answered without lookups.
+Every question has one answer. A hop leads to one or two entities, and one of them continues the path. If there is a
+second entity, it is a dead end, either at once or one hop later. A question cannot be answered without lookups.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ Facts = dict[str, str]  # from a lookup such as "K.b" to the entities that it le
 
 
 class Hops(TurnTask):
-    """Multi-hop questions. Every number of hops in ``hops`` has equal probability and is a difficulty level.
+    """Multi-hop questions. All numbers of hops in ``hops`` are equally likely, and each is a difficulty level.
 
-    Training and held-out problems are disjoint, since a hash of question and facts decides which problems are held out.
+    Training and held-out problems are disjoint: a hash of the question and facts decides which problems are held out.
 
     >>> task = Hops()
     >>> problem = task.train(0)
@@ -117,10 +117,10 @@ class Hops(TurnTask):
         raise AssertionError("unreachable")
 
     def heldout(self, n: int) -> list[Problem]:
-        """Return the first ``n`` held-out problems, alternating between numbers of hops; the option ``seed`` has no
+        """Return the first ``n`` held-out problems, alternating between numbers of hops. The option ``seed`` has no
         effect.
 
-        If a level is small, there are fewer problems: for one hop, the shuffled population has 214 problems.
+        A small level gives fewer problems: for one hop, the shuffled population has 214 problems.
         """
         if self.heldout_order == "shuffled":
             return _population(self.hops, self.astray)[:n]
@@ -142,7 +142,7 @@ class Hops(TurnTask):
     def demonstration(self, problem: Problem) -> list[str]:
         """Return the turns of a depth-first search, which visits a hop's second entity if the first one is a dead end.
 
-        With probability ``careless``, a turn is random: with equal probability, it either answers with a random entity
+        With probability ``careless``, a turn is random. With equal probability, a random turn answers with an entity
         seen so far, or looks up a random relation of the question for such an entity. So a careless demonstration may
         be wrong or long. The demonstration depends only on the problem.
         """
@@ -188,7 +188,7 @@ def is_heldout(problem_id: str) -> bool:
     return int(problem_id[-2:], 16) % _HELDOUT_SHARE == 0
 
 
-@lru_cache(maxsize=8)  # takes half a second, which every run of a bench would need
+@lru_cache(maxsize=8)  # takes half a second, which every run of a bench would spend again
 def _population(hops: tuple[int, ...], astray: float) -> list[Problem]:
     return shuffled(
         hops,

@@ -20,7 +20,7 @@ class Chat(NamedTuple):
 
 
 def read_chat(fields: Mapping[str, Any], name: str) -> Chat:
-    """Read the chat in a field, a list of messages with ``role`` and ``content`` whose last message is the user's.
+    """Read the chat in a field: a list of messages with ``role`` and ``content``, of which the last is the user's.
 
     The ``content`` may be a list of text parts, which are joined. Other entries of a message (a name, tool calls) are
     kept for the chat template unless they are null.
@@ -70,7 +70,7 @@ def _message(message: Mapping[str, Any], place: str) -> dict[str, Any]:
 
 
 def _is_text(part: Any) -> bool:
-    """Return whether a part of a message's content is only text, and not other data such as an image."""
+    """Return whether a part of a message's content is only text, without other data such as an image."""
     if not isinstance(part, Mapping) or not isinstance(part.get("text"), str) or part.get("type") not in (None, "text"):
         return False
     return all(value is None or name in ("type", "text") for name, value in part.items())

@@ -1,4 +1,4 @@
-"""Named prompt templates of papers and model families. A template is the text around a problem.
+"""Named prompt templates from papers and model families. A template is the text around a problem.
 
 Templates with chat markers (``qwen-…``, ``llama``, ``r1-distill``, ``deepseek-math``) include the beginning of the
 assistant's turn, so they need ``policy.chat=false``. ``boxed`` and ``answer-line`` have no chat markers, and are for
@@ -58,10 +58,10 @@ class PromptPart(NamedTuple):
 
 
 def prompt_parts(prompt: str, question: str) -> list[PromptPart]:
-    r"""Split a prompt into parts. The prompt is a template's name (with the field ``question``) or a text with
-    ``{fields}``.
+    r"""Split a prompt into parts. The prompt is a text with ``{fields}``, or the name of a template.
 
-    A field may have any name that contains no braces. ``{{`` and ``}}`` are literal braces.
+    For a template, ``question`` is the name of the field with the problem. A field may have any name that contains no
+    braces. ``{{`` and ``}}`` are literal braces.
 
     Raises:
         ValueError: the prompt is an unknown template name, has no field, or has braces without a field name.

@@ -1,4 +1,4 @@
-r"""Tool-integrated reasoning: problems of a table, with a Python interpreter as the tool."""
+r"""Tool-integrated reasoning on the problems of a table, with a Python interpreter as the tool."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from outrider.verify.verifier import Verifier
 
 _CLOSED = "\n```\n"
 _ENDED = "\0ended"  # written when the program ends, since exit status 0 may also come from os._exit
-# runs in a separate namespace, so that only the blocks define names in __main__
+# the program runs blocks in a separate namespace, so that only the blocks define names in __main__
 _PROGRAM = """\
 import atexit, os, random, sys, threading
 
@@ -59,16 +59,16 @@ os.write(shown[1], ended)
 
 
 class PythonTool(TurnTable):
-    """Problems of a table with a Python interpreter, which replies to a code block at the end of a turn with its
-    output.
+    """Problems of a table with a Python interpreter. If a turn ends with a code block, the interpreter replies with the
+    block's output.
 
-    The closing fence of a block ends the turn. After the fence, the last token may contain white space; other text in
-    it is kept but ignored. A turn that ends with a fence that closes no Python block gets an error as reply. Any other
-    turn, even one that continues after its block, ends the rollout, and the table's verifier verifies only this turn.
+    The closing fence of a block ends the turn. Any text after the fence in the turn's last token is kept but ignored.
+    If the closing fence belongs to no Python block, the reply is an error. Any other turn, even one that continues
+    after its block, ends the rollout, and the table's verifier verifies only this turn.
 
     Variables persist between blocks, because earlier blocks that ended without an error, or exited with status 0, are
-    run again with hidden output. So the output depends only on the blocks, as far as programs are deterministic.
-    ``random`` and hashes are seeded. The clock, ``os.urandom`` (and its users ``secrets``, ``uuid4`` and an unseeded
+    run again with hidden output. So the output depends only on the blocks if the programs are deterministic.
+    ``random`` and hashes are seeded. The clock, ``os.urandom`` (used by ``secrets``, ``uuid4`` and an unseeded
     ``random.Random()``), object addresses and thread races are not deterministic. Blocks run in the sandbox of program
     verifiers (``docs/sandbox.md``), with only the standard library.
 
@@ -108,8 +108,8 @@ class PythonTool(TurnTable):
 
     @model_validator(mode="after")
     def _time_to_say_so(self) -> PythonTool:
-        # an endless loop must reach its limit of CPU time before the time limit of the turn, even on a half-busy
-        # machine. Otherwise a policy could avoid verdicts on its rollouts
+        # an endless loop must reach its CPU time limit before the time limit of the turn, even on a half-busy
+        # machine; otherwise a policy could avoid verdicts on its rollouts
         if self.cpu_seconds > self.limits.seconds / 4:
             raise ValueError(f"limits.seconds: at least {4 * self.cpu_seconds}, four times cpu_seconds")
         if self.limits.bytes < MARKS:
@@ -132,13 +132,13 @@ class PythonTool(TurnTable):
         return MakeInterpreter(self)
 
     def example_turns(self, problem: Problem) -> list[str]:
-        """Return three turns: two code blocks, of which the second needs the first, and an answer."""
+        """Return three turns: two code blocks, the second of which needs the first, and an answer."""
         return [*(f"```python\n{code}{_CLOSED}" for code in ("x = 6 * 7\nprint(x)", "print(x + 1)")), "43"]
 
 
 class MakeInterpreter:
-    """Picklable function that creates interpreters. The function reports a missing sandbox when it is created, not in
-    each environment."""
+    """Picklable function that creates interpreters. If no sandbox works, the error is raised when this function is
+    created, not in each environment."""
 
     def __init__(self, task: PythonTool) -> None:
         from outrider.verify.sandbox_choice import find_way  # imported here, since a recipe does not need it
@@ -182,7 +182,7 @@ class Interpreter(Environment):
         said, stopped, _ = (split.answer or "").partition(_CLOSED)
         found = ending_block(said + stopped)
         block = None if found is None else found.program
-        if block is None and stopped:  # a fence ended the turn, not the policy
+        if block is None and stopped:  # the turn ended at a fence, not because the policy ended it
             return self._shown("Nothing was executed: a block begins with ```python and ends with ```.", error=True)
         if block is None:
             return Reply(done=True, verdict=self._verifier.verify(problem, text, True))

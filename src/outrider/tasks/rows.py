@@ -70,7 +70,7 @@ def _refuse_pointer(source: str, path: Path) -> None:
 def _text_rows(
     path: Path, read: Callable[[Path, IO[bytes]], Iterator[tuple[str, Any]]]
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the rows of a file, which may be compressed. Each row is an object with fields."""
+    """Yield the place and the fields of each row in a file, which may be compressed."""
     place = ""
     try:
         with open_bytes(path) as file:
@@ -106,7 +106,7 @@ def _json(path: Path, file: IO[bytes]) -> Iterator[tuple[str, Any]]:
 
 def _json_value(text: bytes, place: str) -> Any:
     try:
-        # by default, json would silently use the last of two equal keys
+        # by default, json would silently use the last of several equal keys
         return json.loads(text.decode("utf-8-sig"), object_pairs_hook=_without_twins)
     except (ValueError, RecursionError) as error:  # ValueError includes invalid UTF-8
         raise UserError(f"{place}: broken JSON: {error}") from error

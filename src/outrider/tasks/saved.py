@@ -1,4 +1,4 @@
-"""Reads folders that ``save_to_disk`` of Hugging Face's package ``datasets`` has written, without this package.
+"""Reads folders written by ``save_to_disk`` of Hugging Face's package ``datasets``, without using this package.
 
 A dataset is a folder with ``state.json``, which lists the dataset's Arrow files (in streaming format) in order. If
 there are several splits, each split is a subfolder, and ``dataset_dict.json`` lists the splits.

@@ -33,13 +33,13 @@ class Search(TurnTable):
     …</information>``, or a notice if the rollout has used all its ``searches``. ``<answer>…</answer>`` ends the
     rollout. The table's verifier (usually ``qa``, exact match with aliases) verifies only this turn, so an answer in
     the prompt or a passage does not count. A turn with neither tag ends the rollout without an answer. The reply to
-    ``</search>`` without an opening tag is an error. Text in the last token after the tag that ends a turn is kept but
-    ignored. Passages are truncated to ``longest`` characters, and further if the observation with both tags would
-    exceed ``limits.bytes``.
+    ``</search>`` without an opening tag is an error. Text after the closing tag in the turn's last token is kept but
+    ignored. All passages of a reply together are truncated to ``longest`` characters, and further if the observation
+    with its tags would exceed ``limits.bytes``.
 
     Source: Search-R1 (arXiv 2503.09516), for tags, format and the number of three passages, which Tree-GRPO and
     DEEP-GRPO use as well. Deviation: in Search-R1, the reply to a turn with neither tag is an error, and the rollout
-    continues. Here such a turn ends with a sampled end token, so the rollout ends.
+    continues. In Outrider, such a turn ends with a sampled end token, so the rollout ends.
 
     Raises:
         UserError: the corpus cannot be read, ``index`` belongs to another corpus, or a package is not installed.
@@ -110,8 +110,8 @@ class Search(TurnTable):
 class MakeSearch:
     """Picklable function that creates environments, which share one index.
 
-    The index is built when this object is created, so that errors are shown at once, and the index is pickled with the
-    object. If there is an index folder, the process that unpickles the object reads the folder instead.
+    The index is built when this object is created, so that errors appear at once, and it is pickled with the object.
+    With an index folder, the index is not pickled: the process that unpickles the object reads the folder.
     """
 
     def __init__(self, task: Search, index: Index | None = None) -> None:
@@ -153,7 +153,7 @@ class SearchEnvironment(Environment):
             return Reply(done=True, verdict=unparseable("neither a search nor an answer"))
         if query := _QUERY.fullmatch(before):
             return self._searched(query[1].strip())
-        # a closing tag ended the turn, not the policy, so the rollout continues
+        # the turn ended at a closing tag, not because the policy ended it, so the rollout continues
         return Reply(_INFORMATION.format("A search is written <search>query</search>."), error=True)
 
     def _searched(self, query: str) -> Reply:

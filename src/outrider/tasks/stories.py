@@ -1,7 +1,7 @@
 """Generates word problems about amounts that depend on each other, in plain English, with worked solutions.
 
 A story is drawn in two parts. The *shape* is the sequence of steps, and the *telling* adds numbers, names and words. So
-one shape has many tellings, which are solved in the same way.
+one shape has many tellings, which all have the same method of solution.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import yaml
 from outrider.tasks.dice import Dice
 
 Shape = tuple[str, ...]
-"""The steps of a story: a beginning, relations to the last amount, events that change this amount, and a question."""
+"""The steps of a story: a beginning, relations to the latest amount, events that change this amount, and a question."""
 
-BEGINNINGS = {"given": 0, "packs": 1}  # number of calculations by kind
+BEGINNINGS = {"given": 0, "packs": 1}  # number of calculations for each kind of beginning
 RELATIONS = ("more", "fewer", "times", "part", "together", "gap")
 EVENTS = ("finds", "loses")
 QUESTIONS = {"count": 0, "total": 1, "less": 1, "price": 1}
 _Calculation = tuple[int, str, int, int]  # a, sign, b, result
-ATTEMPTS = 100  # attempts to tell a shape before another shape is drawn
+ATTEMPTS = 100  # maximum attempts to tell a shape; then another shape is drawn
 _SIGNS = {"more": "+", "finds": "+", "together": "+", "total": "+", "fewer": "-", "loses": "-", "gap": "-", "less": "-",
           "times": "*", "packs": "*", "price": "*", "part": "/"}  # fmt: skip
 _WORDS = {"+": "{a} plus {b} is {v}", "-": "{a} minus {b} is {v}", "*": "{a} times {b} is {v}",
@@ -45,7 +45,7 @@ class Manner(NamedTuple):
 
 
 class Story(NamedTuple):
-    """A generated problem, which is a shape with a telling.
+    """A generated problem: a shape together with its telling.
 
     Attributes:
         steps: number of calculations in the solution.
@@ -116,7 +116,7 @@ class _Teller:
         self._amounts: dict[str, int] = {}  # by person, in the order in which the story introduces them
         self._numbers: list[int] = []
         self._said: list[str] = []  # sentences that may be shuffled
-        self._events: list[str] = []  # sentences after those, in fixed order
+        self._events: list[str] = []  # sentences that come after `_said`, in fixed order
         self._thought: list[str] = []
         self.value = 0
 
@@ -158,7 +158,7 @@ class _Teller:
         return who
 
     def _relate(self, kind: str) -> bool:
-        """Introduce a person's amount, computed from the last person's amount and a number or a third person's
+        """Introduce a person's amount. It is computed from the last person's amount, and a number or a third person's
         amount."""
         other = self._last
         if kind in ("together", "gap"):
@@ -201,7 +201,7 @@ class _Teller:
         return True
 
     def _another(self) -> str:
-        """Return a person other than the last one, either an earlier or a new person."""
+        """Return a person who is not the last one: an earlier person or a new one."""
         before = [*self._amounts][:-1]
         if before and self._draw.below(2):
             return self._draw.one_of(before)
@@ -237,13 +237,13 @@ class _Teller:
         return self._names.pop(self._draw.below(len(self._names)))
 
     def _say(self, behind: list[str], kind: str, **words: Any) -> str:
-        """Append a sentence of the question to the list ``behind``, and return the sentence."""
+        """Write a sentence, append it to the list ``behind``, and return it."""
         behind.append(said := self._phrase("says", kind, **words))
         return said
 
     def _phrase(self, part: str, kind: str, **words: Any) -> str:
-        """Return a random phrase of a kind, with its words filled in. Some small numbers have their own words, such as
-        "twice"."""
+        """Return a random phrase of a kind, with the given words filled in. For some small numbers, the phrase has a
+        word such as "twice"."""
         if kind in ("times", "part"):
             words |= {"times": wording()["times"][words["n"]], "part": wording()["parts"][words["n"]]}
         form: str = self._draw.one_of(wording()[part][kind])

@@ -24,7 +24,7 @@ from outrider.tasks.task import Task
 if TYPE_CHECKING:
     from outrider.verify.pool import Item
 
-_OLD_KEYS = {f"table.{key}": now for key, now in Table.old_keys.items()}  # for table options that are in dicts
+_OLD_KEYS = {f"table.{key}": now for key, now in Table.old_keys.items()}  # for a suite's table options, which are dicts
 _SHIPPED = resources.files("outrider") / "tasks" / "suites"
 
 
@@ -67,9 +67,9 @@ class SuiteFile(Options):
 class Suite(Task):
     """The problems of several test sets, which are all held out: a suite is only for evaluation.
 
-    Each problem contains the name of its test set. So the table of an evaluation has one row per set, and one row for
-    all problems, in which every problem has equal weight. The difficulty levels of a set are kept. If ``data`` names a
-    folder, every set is read from this folder; otherwise every set is read from the hub.
+    Each problem contains the name of its test set. So an evaluation's table has one row per set, and one row for all
+    problems, which have equal weight in it. The difficulty levels of a set are kept. If ``data`` names a folder, every
+    set is read from this folder; otherwise every set is read from the hub.
 
     Raises:
         UserError: the suite or a set does not exist, the file of a set is missing or broken, or a set has duplicate
@@ -113,7 +113,7 @@ class Suite(Task):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of problems in each test set, and number of rows that were skipped as empty, if not 0."""
+        """Number of problems in each test set, and number of empty rows that were skipped, if any were."""
         counts = dict.fromkeys(self._file.sets, 0)
         for problem in self._problems:
             counts[problem.test_set] += 1
@@ -142,7 +142,7 @@ class Suite(Task):
         verdicts: dict[int, Verdict] = {}
         shares: dict[int, tuple[Table, list[int]]] = {}
         for i, (problem, _, _) in enumerate(items):
-            # by identity of the table: sets with equal verifiers share one table, whose pool verifies their responses
+            # grouped by table object: sets with equal verifiers share one table, whose pool verifies their responses
             # together
             table = self._tables[problem.test_set]
             shares.setdefault(id(table), (table, []))[1].append(i)
@@ -233,7 +233,7 @@ def _read(name: str) -> SuiteFile:
         text = (_SHIPPED / f"{name}.yaml").read_text("utf-8")
     try:
         return SuiteFile.model_validate(yaml.safe_load(text))
-    except UserError as error:  # an option name of an older version
+    except UserError as error:  # the file uses an option name of an older version
         raise UserError(f"suite {name}: {error}") from None
     except yaml.YAMLError as error:
         raise UserError(f"suite {name}: not YAML ({' '.join(str(error).split())})") from error

@@ -28,7 +28,7 @@ from outrider.verify.short_answer import Number
 from outrider.verify.verifier import PooledVerifier, Prepared, Verifier, text_of
 from outrider.verify.verifiers import VERIFIERS
 
-if TYPE_CHECKING:  # not imported at run time, since a recipe may only name the task
+if TYPE_CHECKING:  # not imported at run time, since a recipe may name the task without using it
     from outrider.verify.pool import Item, VerifierPool
 
 PROMPT = "{problem}\n"
@@ -38,7 +38,7 @@ Skipped = Literal["empty", "long"]
 
 
 class TableSide(NamedTuple):
-    """The problems of one file, with their places in ``metadata["place"]``, and data on rows that ``skip`` excluded."""
+    """The problems of one file, with their places in ``metadata["place"]``, and facts on the rows that were skipped."""
 
     problems: list[Problem]
     skipped: int
@@ -56,24 +56,24 @@ class _Sides(NamedTuple):
 
 
 class Table(Task):
-    r"""Problems from a table for training and a held-out table. See :mod:`outrider.tasks.rows` for the formats.
+    r"""Problems from a training table and a held-out table, in the formats of :mod:`outrider.tasks.rows`.
 
     Each epoch of training uses a new seeded permutation of the training table. Training problems whose prompt is also
-    held out (compared without case, spacing and Unicode variants) are skipped and counted in ``counts``. Training
-    problems of a level that is not in ``levels`` are skipped and counted, too. Held-out problems alternate between
-    levels, in an order that does not depend on the order of the file.
+    held out (compared without case, spacing and Unicode variants) are skipped and counted in ``counts``, and so are
+    training problems of a level that is not in ``levels``. Held-out problems alternate between levels, in an order that
+    does not depend on the order of the file.
 
     The ``prompt`` is a text with field names in braces, or the name of a template in :mod:`outrider.tasks.prompts`.
-    Alternatively, the field that ``messages`` names has the prompt as a chat (:mod:`outrider.tasks.messages`). A dotted
+    Alternatively, the field named by ``messages`` has the prompt as a chat (:mod:`outrider.tasks.messages`). A dotted
     field name selects a nested value in objects or lists: ``reward_model.ground_truth``, ``messages.0.content``.
 
     With ``skip: empty``, rows without an answer or a question (missing, null, NaN, blank or an empty list) are skipped
-    and counted. Otherwise such a row is an error if the verifier needs the answer. With ``skip: long``, rows whose
-    prompt leaves fewer than ``sample.max_tokens`` tokens of the model's context are skipped and counted. Otherwise a
-    run does not start if a prompt leaves no room for a response. ``skip: [empty, long]`` skips both kinds of rows.
+    and counted. By default, a missing question is an error, and so is a missing answer that the verifier needs. With
+    ``skip: long``, rows whose prompt leaves fewer than ``sample.max_tokens`` tokens of the context are skipped and
+    counted. By default, a run starts only if each prompt leaves room for a response. ``skip: [empty, long]`` does both.
 
-    Stages that show or continue solutions read the solutions from the field ``solution`` of training rows. The solution
-    of a row may be missing, null or empty, but at least one row must have a solution.
+    Stages that use worked solutions read them from the field ``solution`` of training rows. The solution of a row may
+    be missing, null or empty, but at least one row must have a solution.
 
     The ``verifier`` reads gold answers and verifies responses (:mod:`outrider.verify.verifiers`). No file is read
     before the first problem is needed.
@@ -153,7 +153,7 @@ class Table(Task):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers of training, held-out and excluded training problems, and of rows that ``skip`` excluded."""
+        """Numbers of training, held-out and excluded training problems, and of rows that ``skip`` excludes."""
         sides = self._sides
         counts = {"train": len(sides.train), "heldout": len(sides.heldout), "excluded": sides.excluded}
         counts |= {"of_other_levels": sides.other_levels} if self.levels else {}
@@ -291,7 +291,7 @@ class Table(Task):
         return TableSide(problems, skipped, first_skipped)
 
     def skipped(self, row: TableRow) -> str:
-        """Return the reason why ``skip: empty`` skips a row; empty text if the row is not skipped."""
+        """Return the reason why ``skip: empty`` skips a row; an empty string if the row is not skipped."""
         if not self._skips("empty"):
             return ""
         parts = prompt_parts(self.prompt, self.question)
@@ -338,7 +338,7 @@ class Table(Task):
         if not any(text.strip() for text in fields.values()):
             raise ValueError(f"the field {next(iter(fields))!r} is empty, so the prompt holds no question")
         prompt = "".join(text + (fields[name] if name is not None else "") for text, name in parts)
-        metadata = {} if others else {"question": first}  # no template: for examples and duplicates
+        metadata = {} if others else {"question": first}  # without the template: for examples and to find duplicates
         return Problem(_hash(prompt), prompt, metadata=metadata)
 
     def _of_chat(self, row: Fields, messages: str) -> Problem:
@@ -376,7 +376,7 @@ def _text(row: Fields, name: str) -> str:
 
 
 def _identity(problem: Problem) -> list[Any]:
-    """Return the parts of a problem that affect a run."""
+    """Return the parts of a problem that affect a run's results."""
     messages = [] if problem.messages_before is None else [problem.messages_before]
     solution = [problem.metadata["solution"]] if "solution" in problem.metadata else []
     return [problem.id, problem.prompt, problem.answer, problem.level, *messages, *solution]

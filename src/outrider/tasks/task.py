@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Task(Options):
-    """A source of problems that also verifies responses. Each field is an option; private attributes hold the state.
+    """A source of problems that also verifies responses. Its fields are options; private attributes hold its state.
 
     ``train(index)`` returns a problem of an endless, reproducible stream. The same index gives the same problem on
     every machine, so one integer is enough to store the position in the data. A finite set of problems is repeated in
@@ -38,8 +38,8 @@ class Task(Options):
         raise NotImplementedError
 
     def heldout(self, n: int) -> list[Problem]:
-        """Return the first ``n`` held-out problems, spread over the levels; fewer if the task has fewer held-out
-        problems."""
+        """Return the first ``n`` held-out problems, spread over the levels; all of them if the task has fewer than
+        ``n``."""
         raise NotImplementedError
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
@@ -74,7 +74,7 @@ class CountedTask(Protocol):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Counts by name, such as sizes of the sets and numbers of excluded or redrawn problems."""
+        """Counts by name, such as the sizes of the sets, and the numbers of excluded or redrawn problems."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""A task from an environment written for TRL: a class whose methods are tools, and rows in TRL's format."""
+"""A task made from an environment for TRL, which is a class whose methods are tools, and from rows in TRL's format."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Rows(NamedTuple):
 
 
 class Trl(TurnTask):
-    """A task from an unchanged class for TRL's ``environment_factory``, whose public methods are tools.
+    """A task made from an unchanged class for TRL's ``environment_factory``. The class's public methods are tools.
 
     ``reset(**row)`` starts an episode. The chat template shows the tools to the model, which calls them as
     ``<tool_call>{…}</tool_call>``. A turn without a call ends the rollout, which ``get_reward`` and the
@@ -78,7 +78,7 @@ class Trl(TurnTask):
     @cached_property
     def fingerprint(self) -> str:
         """Identity of the data, which changes with the rows and their order, the source files, and ``success_at``."""
-        _ = self._maker  # so that errors in the class are reported first
+        _ = self._maker  # loads the class, so that its errors are reported first
         sources = [[where, source_of(where)] for where in (self.environment_factory, *self.reward_funcs)]
         digest = hashlib.blake2b(json.dumps([self.success_at, sources]).encode(), digest_size=12)
         for side in self._rows[:2]:
@@ -148,7 +148,7 @@ class Trl(TurnTask):
 
     @cached_property
     def _rows(self) -> _Rows:
-        _ = self._maker  # so that errors in the class are reported before any row is read
+        _ = self._maker  # loads the class, so that its errors are reported before any row is read
         heldout = self._problems(self.heldout_data, "test")
         known = {problem.id for problem in heldout}
         every = self._problems(self.train_data, "train")

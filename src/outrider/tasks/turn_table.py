@@ -14,7 +14,7 @@ from outrider.tasks.turn_task import TurnTask
 
 
 class TurnTable(TurnTask):
-    """A task with the problems and the verifier of a table. A subclass's ``makes`` returns the function that creates
+    """A task with the problems and the verifier of a table. In a subclass, ``makes`` returns the function that creates
     the environments."""
 
     problems: Table = Field(

@@ -15,7 +15,7 @@ from outrider.record import Problem, Verdict, incorrect
 from outrider.tasks.task import Task
 
 MARKS = 100
-"""Minimum value of ``limits.bytes`` in tasks that add markers around an observation."""
+"""Minimum of ``limits.bytes`` for tasks that add markers around an observation."""
 
 
 class TurnLimits(Options):
@@ -57,7 +57,7 @@ class TurnTask(Task):
     old_methods: ClassVar[Mapping[str, str]] = {"environment": "make_environment", "worlds": "environments"}
 
     trusted: ClassVar[bool] = False
-    """Whether environments run in the run's own processes, because they hold no resources and always reply at once."""
+    """Whether environments run in the run's own processes, because they hold no resources and reply at once."""
 
     limits: TurnLimits = Field(
         default_factory=TurnLimits,
@@ -100,15 +100,15 @@ class TurnTask(Task):
         return None
 
     def example_turns(self, problem: Problem) -> list[str]:
-        """Return turns to which the environment can reply, correct or not, for tasks without demonstrations.
+        """Return turns to which the environment can reply, for tasks without demonstrations. They may be incorrect.
 
-        By default, the turns are a call of each tool, and short words.
+        By default, each tool is called in one turn, and some turns with short texts follow.
         """
         end = self.ends[0] if self.ends else ""
         return [*example_calls(problem.tools), *(f"{word}{end}" for word in ("1", "2", "1"))]
 
     def right(self, problem: Problem) -> str | None:
-        """Return None, since a correct rollout includes the environment's replies."""
+        """Return None, since a correct rollout also contains the environment's replies."""
         return None
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:

@@ -19,7 +19,7 @@ from outrider.record import Problem
 from outrider.tasks.epochs import permutation
 from outrider.tasks.turn_task import TurnTask
 
-if TYPE_CHECKING:  # not imported at run time, since a recipe may only name the task
+if TYPE_CHECKING:  # not imported at run time, since a recipe may name the task without using it
     from outrider.environments.verifiers_environments import VerifiersEnvironments
 
 
@@ -27,13 +27,13 @@ class Verifiers(TurnTask):
     """An environment for the package ``verifiers`` 0.4: the environment's tasks are the problems, and its reward is the
     score.
 
-    The environment's harness requests turns from the model. Outrider's sampler is the model of every agent that names
+    The environment's harness requests turns from the model. Outrider's sampler is the model for every agent that names
     no other model. The first messages of the environment, with the tools, are the prompt. Later messages, from tools or
     the user, are observations. A rollout is one conversation. An episode has no verdict if the harness rewrites the
-    conversation, or if a second agent also uses the policy.
+    conversation, or if a second agent uses the policy as well.
 
-    Of a finite taskset, ``heldout_size`` random tasks are held out; of an endless taskset, the first ``heldout_size``
-    tasks.
+    For a finite taskset, ``heldout_size`` random tasks are held out. For an endless taskset, the first ``heldout_size``
+    tasks are held out.
 
     Raises:
         UserError: the package or the environment is not installed, the taskset has too few tasks, or the first request
@@ -73,7 +73,7 @@ class Verifiers(TurnTask):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identity of the data, which changes with package version, configuration, first tasks and ``success_at``."""
+        """Identity of the data. It changes with package version, configuration, first tasks and ``success_at``."""
         about = self._environments.about()
         shown = [
             about["ready"],
@@ -134,8 +134,7 @@ class Verifiers(TurnTask):
 
     @property
     def _order(self) -> np.ndarray[Any, Any]:
-        """The order of all tasks. The order does not depend on the training seed, so the held-out tasks do not depend
-        on this seed either."""
+        """The order of all tasks. Neither the order nor the choice of held-out tasks depends on the training seed."""
         assert self._tasks is not None
         return permutation(0, -1, self._tasks)
 

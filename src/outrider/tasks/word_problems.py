@@ -30,17 +30,17 @@ from outrider.tasks.task import Task
 from outrider.verify.thinking import UNCLOSED, answer_of
 
 _HELDOUT_SHARE = 16  # one story in sixteen is held out
-_DRAWS = 16_384  # number of drawn stories, of which the held-out stories are kept
-# a number with thousands separators, decimals, a fraction's denominator, and a sign if no word or bracket precedes it
-# a text, which re compiles when it is first used: every command imports this module
+_DRAWS = 16_384  # number of stories that are drawn to find the held-out ones
+# a number with thousands separators, decimals, a fraction's denominator, and a sign if no word or bracket precedes it;
+# not compiled, since every command imports this module: re compiles the text at its first use
 _NUMBER = r"(?<![\w)])-?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:/\d+)?|\d+(?:\.\d+)?"
 
 
 class WordProblems(Task):
-    """Generated word problems. Every number of calculations in ``steps`` has equal probability and is a difficulty
+    """Generated word problems. All numbers of calculations in ``steps`` are equally likely, and each is a difficulty
     level.
 
-    Training and held-out problems are disjoint by construction, since a hash of shape and numbers decides which
+    Training and held-out problems are disjoint by construction: a hash of the shape and the numbers decides which
     problems are held out. So a held-out story stays held out when it is told in other words.
 
     >>> task = WordProblems()
@@ -100,13 +100,13 @@ class WordProblems(Task):
     @property
     def fingerprint(self) -> str:
         numbers = f"{','.join(map(str, self.steps))}/{self.aside}/{self.highest}/{self.cap}/{self.examples:g}"
-        # version 2, in which solutions may quote the story, and prompts have Q and A
+        # version 2 of the problems: solutions may quote the story, and prompts have Q and A
         order = "/shuffled" if self.heldout_order == "shuffled" else ""
         return f"word_problems/2/{numbers}/{self.seed}/{self.pool}{order}"
 
     def train(self, index: int) -> Problem:
-        """Return training problem ``index``. With a ``pool``, the first ``pool`` problems repeat, in a new order in
-        each epoch."""
+        """Return training problem ``index``. With a ``pool``, the first ``pool`` problems repeat in every epoch, in a
+        new order."""
         index = in_pool(self.seed, index, self.pool)
         for attempt in itertools.count():
             draw = Dice(identity_seed(self.seed, "word problem", index, attempt))
@@ -116,10 +116,10 @@ class WordProblems(Task):
         raise AssertionError("unreachable")
 
     def heldout(self, n: int) -> list[Problem]:
-        """Return the first ``n`` held-out problems, alternating between levels, without duplicates; the option ``seed``
+        """Return the first ``n`` held-out problems, without duplicates, alternating between levels. The option ``seed``
         has no effect.
 
-        The shuffled population, from which this method selects, has about 1,000 problems, or fewer for tiny ranges.
+        The shuffled population, from which this method selects, has about 1,000 problems, or fewer for small ranges.
         """
         if self.heldout_order == "shuffled":
             stories = _population(self.steps, self.aside, Ranges(self.highest, self.cap))[:n]
@@ -172,7 +172,7 @@ class WordProblems(Task):
     def _example(self, draw: Dice, story: Story, alike: bool) -> Story:
         """Return a solved example that is not held out.
 
-        If ``alike`` is True, the example has the shape of the story, unless no telling of this shape is found.
+        If ``alike`` is True, the example has the shape of the story, unless no valid telling of the shape is found.
         """
         for attempt in itertools.count():
             same = alike and attempt < ATTEMPTS
@@ -189,8 +189,8 @@ def asked(story: Story) -> str:
 
 
 def answered(story: Story) -> str:
-    """Return the solution, which follows the question. The solution starts with a space, so that its names have the
-    same tokens as names in the question."""
+    """Return the solution as it follows the question. It starts with a space, so that its names have the same tokens
+    as names in the question."""
     return f" {story.solution}"
 
 
@@ -208,9 +208,9 @@ def _heldout_key(story: Story) -> str | None:
     return story.key if is_heldout(story) else None
 
 
-@lru_cache(maxsize=8)  # takes seconds, which every run of a bench would need
+@lru_cache(maxsize=8)  # takes seconds, which every run of a bench would spend again
 def _population(steps: tuple[int, ...], aside: int, ranges: Ranges) -> list[Story]:
-    # fewer draws than by default, since drawing a story takes ten times as long as a problem of other tasks
+    # fewer draws than the default: drawing a story takes ten times as long as drawing a problem of another task
     return shuffled(
         steps,
         lambda dice, number: draw_story(dice, number, aside, ranges),

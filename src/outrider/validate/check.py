@@ -1,4 +1,4 @@
-"""All checks of a task: gold answers, repeated problems, levels and prompt lengths, of training and held-out data."""
+"""Checks a task's training and held-out data: gold answers, repeated problems, levels and prompt lengths."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from outrider.validate.lengths import PromptLengths, measure
 from outrider.validate.near import Grams, NearPair, grams, near, same
 from outrider.validate.sides import TRAIN, Side, SideEntry, read_sides
 
-MOST_PAIRS = 100_000  # maximum number of near pairs; a set with more pairs was generated from a template
+MOST_PAIRS = 100_000  # maximum listed near pairs; a set with more pairs was probably generated from a template
 
 
 class SideTexts(NamedTuple):
-    """The entries of a side (training or held-out data), and the n-grams of their texts; None for generated texts."""
+    """The entries of a side (training or held-out data) and the n-grams of their texts; None if texts are generated."""
 
     entries: Sequence[SideEntry]
     grams: list[Grams] | None
@@ -56,7 +56,7 @@ class Checked(NamedTuple):
 
 
 class TaskReport(NamedTuple):
-    """The results for a task: the results of each side, and problems that are repeated between the two sides."""
+    """The results for a task: the results of each side, and the problems that both sides contain."""
 
     options: Validate
     sides: list[Checked]
@@ -75,7 +75,8 @@ class TaskReport(NamedTuple):
 
     @property
     def passes(self) -> bool:
-        """Whether all rows are usable, few enough gold answers of each side are rejected, and no environment fails."""
+        """Whether all rows are usable, no other error would stop a run, no environment fails, and few enough gold
+        answers are rejected on each side."""
         share = self.options.rejected
         alive = self.environments is None or not self.environments.failed
         return (
@@ -97,7 +98,7 @@ def check(options: Validate) -> TaskReport:
     environments = None
     try:
         sides = read_sides(task, options.problems)
-        n = options.ngram if isinstance(task, Table | Suite) else None  # other tasks generate texts
+        n = options.ngram if isinstance(task, Table | Suite) else None  # other tasks generate their texts
         texts = [texts_of(side.entries, n) for side in sides]
         checked = [
             check_side(task, side, of, options.near, prompts, options.max_tokens)
@@ -113,7 +114,7 @@ def check(options: Validate) -> TaskReport:
 
 
 def _refused(options: Validate, sides: Sequence[Side]) -> list[str]:
-    """Return errors that would stop a run, except the errors of unusable rows, which are already known."""
+    """Return errors that would stop a run, without those of unusable rows, which the sides already contain."""
     asked = options.evaluate or EvaluateOptions(problems=max(len(side.entries) for side in sides))
     trains = any(side.name == TRAIN for side in sides)
     wanted = Wanted((options.step_problems or 1) if trains else None, asked, options.max_tokens)

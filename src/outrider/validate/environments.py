@@ -21,7 +21,7 @@ class EnvironmentsCompared(NamedTuple):
         played: number of problems that were played.
         otherwise: ids of the problems whose two plays had different replies.
         failed: id of each problem whose environment failed, and the reason.
-        answered: number of turns with a reply in the first plays, without turns that ended a rollout.
+        answered: number of turns in the first plays that got a reply and did not end the rollout.
     """
 
     played: int

@@ -27,7 +27,7 @@ class NearPair(NamedTuple):
 
 
 def same(texts: Sequence[str], others: Sequence[str] | None = None) -> list[NearPair]:
-    """Find texts that are equal except for case, spacing and Unicode variants; pair each with the first equal text.
+    """Find texts that are equal except for case, spacing and Unicode variants. Pair each with its first equal text.
 
     Pairs are within ``texts`` if ``others`` is None, otherwise between ``texts`` and ``others``.
 
@@ -46,7 +46,7 @@ def grams(text: str, n: int) -> Grams:
     single run.
 
     A token is a run of letters a to z in any case, a run of digits, or any other single character. ``$``, braces and
-    the backslash are not tokens, so ``$\frac{1}{2}$`` and ``\(\frac12\)`` differ little. Among two million different
+    the backslash are not tokens, so ``$\frac{1}{2}$`` and ``\(\frac12\)`` are similar. Among two million different
     runs, the probability that any two have the same hash is 1e-7.
 
     >>> len(grams("Find x + 1, for $x$!", 2)), grams(r"$x$ IS {1}", 3) == grams("x is 1", 3)
@@ -69,12 +69,12 @@ def near(texts: Sequence[Grams], others: Sequence[Grams] | None, least: float) -
     """
     counts = Counter(gram for members in (texts if others is None else others) for gram in members)
 
-    # If J >= t, two sets share a member among the first |A| - ceil(t |A|) + 1 of each, in any fixed order: the other
-    # members are too few. If the rarest members come first, few pairs share a member, and only those pairs are
-    # compared.
+    # Let the members of each set A be in a fixed order. If J >= t, the first |A| - ceil(t |A|) + 1 members of two sets
+    # have a member in common, since the other members are too few. With the rarest members first, few pairs of sets
+    # have one, and only those pairs are compared.
     def first(members: Grams) -> list[int]:
         kept = len(members) - math.ceil(least * len(members) - ROUNDING) + 1
-        # hashes differ from run to run, but only order members that are equally rare, so the pairs do not change
+        # hashes differ from run to run, but they only order members that are equally rare, so the pairs stay the same
         return sorted(members, key=lambda gram: (counts[gram], gram))[:kept]
 
     firsts = [first(members) for members in texts]

@@ -14,7 +14,7 @@ from outrider.validate.check import MOST_PAIRS, Checked, Repeats, TaskReport
 from outrider.validate.grade import VerifiedResponse
 from outrider.validate.near import NearPair
 
-SHOWN = 50  # maximum number of near pairs on the page; the data contain all pairs
+SHOWN = 50  # maximum number of near pairs on the page; the JSON data contain all pairs
 LONGEST_CELL = 100
 HEADINGS = (
     "side",
@@ -43,7 +43,7 @@ def as_table(report: TaskReport) -> Table:
 
 
 def as_markdown(report: TaskReport) -> str:
-    """Return the Markdown page: counts, rejected answers, unusable rows, repeated texts, levels, too long prompts."""
+    """Return the Markdown page: counts, rejected answers, unusable rows, repeated texts, levels and long prompts."""
     options = report.options
     parts = [
         f"# Validation of the task {options.task.name}",
@@ -71,7 +71,7 @@ def as_markdown(report: TaskReport) -> str:
 
 
 def side_sections(checked: Checked) -> list[str]:
-    """Return the sections of the page about one side, which follow the counts."""
+    """Return the sections about one side, which come after the counts on the page."""
     side, lengths = checked.side, checked.lengths
     parts = [f"## {side.name.capitalize()}: `{side.source}`"]
     if checked.graded.rejected:
@@ -138,7 +138,7 @@ def counts(checked: Checked) -> tuple[str, ...]:
 
 
 def percent(share: float) -> str:
-    """Format a share as a percentage that is rounded down, so that only a share of 1 gives 100 %.
+    """Format a share as a percentage. The percentage is rounded down, so that only a share of 1 gives 100 %.
 
     >>> percent(0.99999), percent(1.0)
     ('99.99 %', '100.00 %')

@@ -14,7 +14,7 @@ TRAIN, HELDOUT = "train", "held out"
 
 
 class SideEntry(NamedTuple):
-    """A problem, its place in the file, and its text: the question without the prompt template, if it is known."""
+    """A problem, its place in the file, and its text, which is the question without the prompt template if known."""
 
     place: str
     problem: Problem
@@ -35,8 +35,8 @@ def read_sides(task: Task, problems: int) -> list[Side]:
     """Read training data (if any) and held-out data: all rows of a table, or ``problems`` problems of another task.
 
     Raises:
-        UserError: a file cannot be read, or no row is usable; in this case the message is that of the first unusable
-            row.
+        UserError: a file cannot be read, or no row is usable. In the second case, the message is the error of the
+            first unusable row.
     """
     if isinstance(task, Table):
         sides = [] if task.train_data is None else [read_side(task, task.train_data, heldout=False)]
@@ -48,7 +48,7 @@ def read_sides(task: Task, problems: int) -> list[Side]:
 
 
 def read_side(task: Table, source: str, heldout: bool) -> Side:
-    """Read all rows of one table, including training rows that are also held out. Raises as :func:`read_sides` does."""
+    """Read all rows of a table, including training rows that are also held out; raise errors as :func:`read_sides`."""
     refused: list[str] = []
     found = task.side(source, heldout=heldout, refuse=lambda error: refused.append(str(error)))
     entries = [_entry(problem.metadata["place"], problem) for problem in found.problems]
@@ -59,7 +59,7 @@ def _drawn(name: str, task: Task, problems: list[Problem]) -> Side:
     if not problems:
         raise UserError(f"task {task.name!r} has no problems ({name}), so there is nothing to check")
     entries = [_entry(problem.id, problem) for problem in problems]
-    if isinstance(task, TurnTask):  # problems with equal questions may have different facts, which only the id shows
+    if isinstance(task, TurnTask):  # problems with equal questions may have different facts, so their ids are compared
         entries = [entry._replace(text=entry.place) for entry in entries]
     return Side(name, task.name, entries, [])
 

@@ -27,10 +27,10 @@ def validate_command(options: Validate, out: Path | None) -> int:
 
 
 def check_task(options: Validate, out: Path | None) -> TaskReport:
-    """Check a task. If ``out`` is given, write ``validate.md`` and ``validate.json`` to this folder.
+    """Check a task. If ``out`` is given, write ``validate.md`` and ``validate.json`` into this folder.
 
     Raises:
-        UserError: an error of :func:`outrider.validate.check.check`; or ``out`` is a file or cannot be written.
+        UserError: :func:`outrider.validate.check.check` raises the error, or ``out`` is a file or cannot be written.
     """
     if out is not None and out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file; choose a folder for the report")

@@ -1,1 +1,1 @@
-"""Verifiers, which check a response to a problem and return a verdict, within limits of time and memory."""
+"""Verifiers, which check a response to a problem and return a verdict, with limits on time and memory."""

@@ -2,11 +2,11 @@ r"""Compares two answers as mathematical objects. Use this module only in worker
 sympy may be slow or never return.
 
 Lists, sets, tuples and intervals are compared member by member. Expressions and equations are compared by their values
-(:mod:`outrider.verify.points`). Only inequalities and sets are compared by ``math_verify.verify``.
+(:mod:`outrider.verify.points`). Only inequalities and certain sets are compared by ``math_verify.verify``.
 """
 
-# ``verify`` is not used for everything: it treats numbers that differ by less than 1e-15 as equal (for example 1e-20
-# and 2e-20), {1, 2} as the point (1, 2), and the equation 9 = 1 as the answer 1. Its simplification may also hang.
+# ``math_verify.verify`` has errors: it treats numbers that differ by less than 1e-15 as equal (for example 1e-20 and
+# 2e-20), {1, 2} as the point (1, 2), and the equation 9 = 1 as the answer 1. Its simplification may also hang.
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def equal(gold: str, answer: str, tolerance: float = 0.0) -> bool:
     right, other = read(gold), read(answer)
     if _same(right, other, tolerance):
         return True
-    if _BARE_LOG.search(right.text + other.text):  # above, \log was base 10; here it is natural, in both answers
+    if _BARE_LOG.search(right.text + other.text):  # first, \log was base 10; now it is natural in both answers
         right_natural, other_natural = (node_of(_BARE_LOG.sub(r"\\ln ", clean(text))) for text in (gold, answer))
         if _same(right_natural, other_natural, tolerance):
             return True
@@ -55,7 +55,7 @@ def equal(gold: str, answer: str, tolerance: float = 0.0) -> bool:
 
 @lru_cache(4096)
 def readable(text: str) -> bool:
-    """Return whether the parser reads every part of a gold answer; if not, the gold answer is compared only as text."""
+    """Return whether the parser can read every part of a gold answer. Other gold answers are compared only as text."""
     try:
         _read_all(read(text))
     except UnreadableError:
@@ -71,7 +71,7 @@ def _read_all(node: Node) -> None:
 
 
 def _same(gold: Node, answer: Node, tolerance: float, inside: bool = False) -> bool:
-    """Return whether two answers are the same. ``inside`` is True for members of a list."""
+    """Return whether two answers are equal. ``inside`` is True for members of a list."""
     if gold.name and answer.name and gold.name != answer.name and not _is_graph(gold.name, answer.name):
         return _same_solved(gold, answer)
     if not (answer.name or answer.parts or related(gold.text)) and sides(answer.text):
@@ -110,10 +110,10 @@ def _is_graph(name: str, other: str) -> bool:
 
 
 def _same_rounded(gold: Node, answer: Node, tolerance: float) -> bool:
-    r"""Compare two answers, at least one of which contains \approx.
+    r"""Return whether two answers are equal if at least one of them contains \approx.
 
-    The exact part of the answer is compared with the exact part of the gold answer, then with the gold answer's rounded
-    value. A rounded value in the answer counts only if the gold answer is a decimal number.
+    The answer's part before \approx is compared with the exact part of the gold answer, then with the gold answer's
+    rounded value. The answer's own rounded value is used only if the gold answer is a decimal number.
     """
     right, other = gold._replace(rounded=""), answer._replace(rounded="")
     if _same(right, other, tolerance) or (gold.rounded and _same(Node(gold.rounded), other, tolerance)):
@@ -126,8 +126,8 @@ def _same_rounded(gold: Node, answer: Node, tolerance: float) -> bool:
 
 
 def _same_alone(gold: Node, answer: Node, parts: Sequence[Node], tolerance: float, inside: bool) -> bool:
-    r"""Compare a single expression with a collection, which is a one-member set or, as (1, 2) for 1 < x < 2, the same
-    set."""
+    r"""Compare a single expression with a collection. They may be equal if the collection is a set with one member, or
+    the same set in another notation, such as (1, 2) for 1 < x < 2."""
     one, other = (gold, answer) if gold.parts or gold.brackets else (answer, gold)
     if len(parts) == 1 and one.brackets in ("", "{}"):
         # {\emptyset} is not the empty set, and {{1}, {2}} is not the set {1, 2}
@@ -147,7 +147,7 @@ def _parts(node: Node) -> Sequence[Node] | None:
 
 
 def _plus_minus(node: Node) -> list[Node] | None:
-    r"""Return two expressions for one with \pm: one with all upper signs, one with all lower signs; None without
+    r"""Return the two readings of an expression with \pm: with the upper signs, and with the lower signs; None without
     \pm."""
     if node.parts or node.brackets or not re.search(r"\\(?:pm|mp)(?![A-Za-z])", node.text):
         return None
@@ -162,7 +162,7 @@ def _plus_minus(node: Node) -> list[Node] | None:
 
 
 def _hundredth(gold: Node, answer: Node) -> tuple[Node, Node]:
-    """Return both answers, with the one that is a percentage divided by 100."""
+    """Return both answers; the one that is a percentage is divided by 100."""
 
     def plain(node: Node) -> Node:
         return node._replace(text=f"({node.text})/100", percent=False)
@@ -171,12 +171,12 @@ def _hundredth(gold: Node, answer: Node) -> tuple[Node, Node]:
 
 
 def _same_kind(gold: str, answer: str) -> bool:
-    """Return whether the brackets of two collections agree. A list without brackets may be a set or a tuple."""
+    """Return whether the brackets of two collections agree. A list without brackets may mean a set or a tuple."""
     return gold == answer or (gold == "" and answer in ("{}", "()")) or (answer == "" and gold in ("{}", "()"))
 
 
 def _ordered(gold: Node, golds: Sequence[Node], answer: Node, answers: Sequence[Node]) -> bool:
-    """Return whether the order matters, as in tuples and intervals, or if only the gold list names its values."""
+    """Return whether the order matters: in tuples and intervals, and if only the gold list names its values."""
     if (gold.brackets or answer.brackets) not in ("", "{}", "cup"):
         return True
     names = {g.name for g in golds}
@@ -191,7 +191,7 @@ def _without_repetitions(golds: Sequence[Node], answers: Sequence[Node]) -> Sequ
 
 def _match(golds: Sequence[Node], answers: Sequence[Node], tolerance: float) -> bool:
     """Return whether each member of one list can be paired with an equal member of the other list."""
-    left = list(answers)  # equality is transitive, so any equal partner will do
+    left = list(answers)  # equality is transitive, so the first equal partner is as good as any other
     for gold in golds:
         partner = next((i for i, a in enumerate(left) if _same(gold, a, tolerance, inside=True)), None)
         if partner is None:
@@ -248,7 +248,7 @@ def _same_relation(gold: Node, answer: Node, tolerance: float) -> bool:
 
 
 def _same_base(gold: str, answer: str) -> bool | None:
-    """Return whether two numbers with a base (101_2), which the parser drops, are the same; None without a base."""
+    """Return whether two numbers with a base (101_2) are the same; None without a base. The parser drops the base."""
     right, other = _BASED.fullmatch(gold.replace(" ", "")), _BASED.fullmatch(answer.replace(" ", ""))
     numbers = [m for m in (right, other) if m and m[1].lstrip("+-")[0].isdigit()]
     if not numbers:
@@ -269,13 +269,12 @@ def _as_a_whole(gold: Node, answer: Node) -> bool:
     for one in (right, other):
         within_use(one)
     bounds = _is_bounds(answer.text)
-    # without math_verify's time limit, an alarm signal that does not stop C code: the pool ends the process instead
+    # no time limit of math_verify, which is an alarm signal and does not stop C code: the pool kills the process
     return bool(math_verify.verify(right, other, timeout_seconds=None, allow_set_relation_comp=bounds))
 
 
 def _is_bounds(text: str) -> bool:
-    r"""Return whether a text is a solved inequality, which compares a single letter with numbers. 2x > 6 is not
-    solved."""
+    r"""Return whether a text is a solved inequality: it compares a single letter with numbers, unlike 2x > 6."""
     every = [side.strip() for side in _INEQUALITY.split(text)]
     lettered = [side for side in every if letters(side)]
     return len(every) > 1 and len(lettered) == 1 and {lettered[0]} == letters(lettered[0])

@@ -1,6 +1,6 @@
 r"""Compares final answers as text or as exact numbers. The code is pure Python, takes linear time, and never raises.
 
-There is no algebra in this module: ``\frac{1}{2}`` equals ``0.5`` as a number, but ``x+1`` never equals ``1+x``.
+This module does no algebra: ``\frac{1}{2}`` equals ``0.5`` as a number, but ``x+1`` never equals ``1+x``.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from outrider.verify.typography import FONT, TEXT, plain
 
 Match = Literal["exact", "number"]
 
-LONGEST = 1000  # maximum characters of an answer; the longest gold answer of common maths data sets has about 200
+LONGEST = 1000  # maximum characters of an answer; gold answers of common maths data sets have up to about 200
 LONGEST_NUMBER = 100  # maximum characters of a number; a longer string of digits is not a final answer
-LARGEST_EXPONENT = 300  # 1e300 is computed exactly with 300 digits; 1e10000000000 would never finish
+LARGEST_EXPONENT = 300  # maximum exponent of ten; 1e300 is computed exactly, but 1e10000000000 would never finish
 LONGEST_SHOWN = 200  # maximum characters of an answer that are kept in the verdict
 
 _DIGITS = r"(?:(?!0)[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|(?!0)[0-9]{1,3}(?: [0-9]{3})+(?![0-9 ])|[0-9]+)"
@@ -30,7 +30,7 @@ _RATIO = late_pattern(rf"(?:[A-Za-z]=)?([-+]?)(?:([0-9]+) (?=[0-9]+/))?({_DECIMA
 _LATEX_RATIO = late_pattern(rf"(?:[A-Za-z]=)?([-+]?)([0-9]+)?\\frac\{{([-+]?{_DECIMAL})\}}\{{({_DIGITS})\}}%?")
 _AND = late_pattern(rf"[,;]|\b(?:and|or)\b|{TEXT}\{{[^{{}}]*\b(?:and|or)\b[^{{}}]*\}}")
 _GLUE = late_pattern(r"\s+|[$&]|\\[()\[\]:;, ]|\\q?quad(?![A-Za-z])|[A-Za-z]\w*\s*=\s*(?=\\+(?:boxed|fbox)\s*\{$)")
-LONGEST_GLUE = 80  # maximum characters between two boxes that form one answer
+LONGEST_GLUE = 80  # maximum characters between two boxes that together form one answer
 _FONTED = late_pattern(rf"{FONT}\s*\{{([^{{}}]*)\}}")
 _LIST = late_pattern(r"[0-9] ?, [0-9]|[0-9] ,[0-9]")  # 81, 256 is not 81256
 _REPEATING = late_pattern(r"([0-9]*)\.([0-9]*)\\(?:overline|bar|dot)\{([0-9]+)\}")
@@ -78,8 +78,8 @@ def last_number(text: str) -> str | None:
 
 
 def last_boxes(text: str) -> list[str]:
-    r"""Return the contents of the last closed box, and of the boxes before it that are joined to it by "and" or a
-    comma.
+    r"""Return the content of the last closed box, after the contents of earlier boxes that "and" or a comma joins to
+    it.
 
     >>> last_boxes(r"\boxed{1}. So $\boxed{2}$, $\boxed{3}$ and $y = \boxed{4}$.")
     ['2', '3', '4']
@@ -92,8 +92,8 @@ def last_boxes(text: str) -> list[str]:
 
 
 def _glued(between: str) -> bool:
-    """Return whether the text between two boxes joins them to one answer: a comma, "and" (maybe with a noun), or no
-    text."""
+    """Return whether the text between two boxes joins them to one answer. The text may be empty, a comma, or "and",
+    maybe with a noun."""
     if len(between) > LONGEST_GLUE:
         return False
     rest = _AND.sub(" ", between)
@@ -105,9 +105,9 @@ def _glued(between: str) -> bool:
 def extract(text: str, finished: bool = True) -> str | None:
     r"""Return the final answer of a response as text, or None.
 
-    The answer is the last closed ``\boxed{…}``. Without a box, it is the rest of the line after the last ``####`` and,
-    without ``####``, the last number with the whole expression around it. In a truncated response, only a closed box
-    counts, since the last number may be incomplete, and an earlier number is an intermediate result.
+    The answer is the last closed ``\boxed{…}``. Without a box, the answer is the rest of the line after the last
+    ``####``. Without both, it is the last number with the whole expression around it. In a truncated response, only a
+    closed box counts: the last number may be incomplete, and earlier numbers are intermediate results.
 
     >>> extract("so 3 + 4 = 7"), extract("3 + 4 = 7\n#### 7 eggs"), extract("3 + 4 =", finished=False)
     ('7', '7 eggs', None)
@@ -129,8 +129,8 @@ def _stated(text: str, finished: bool) -> str | None:
 
 
 def normalise(answer: str) -> str:
-    r"""Return an answer without notation that has no meaning: spacing, ``$``, ``\left``, ``\dfrac``, ``\text``, full
-    stop.
+    r"""Return an answer without notation that does not change its meaning: spacing, ``$``, ``\left``, ``\dfrac``,
+    ``\text``, full stop.
 
     >>> normalise(r" $\left( 3, \dfrac{\pi}{2} \right)$. "), normalise(r"\frac12 \text{ or more}")
     ('(3,\\frac{\\pi}{2})', '\\frac{1}{2}ormore')
@@ -144,8 +144,8 @@ def number(answer: str) -> Fraction | None:
     A number may have a sign, thousands commas, decimals, an exponent and a leading ``x=``, and may be a fraction
     ``a/b`` or ``\frac{a}{b}`` or a mixed number such as 1 1/2. A currency sign, a percent sign and a unit
     (:mod:`outrider.verify.units`) are ignored: 50\% is read as 50, as in the answer keys of maths data sets. 81, 256 is
-    a list, not a number. The result is also None for an answer of more than ``LONGEST_NUMBER`` characters, for an
-    exponent above ``LARGEST_EXPONENT`` and for a zero denominator. The first two limits keep the time to microseconds.
+    a list, not a number. The result is also None above ``LONGEST_NUMBER`` characters, for an exponent above
+    ``LARGEST_EXPONENT``, and for a zero denominator. The first two limits keep the time to microseconds.
 
     >>> number("$1,000.50"), number(r"\dfrac{-1}{2}"), number("7 eggs"), number("1e10000000000")
     (Fraction(2001, 2), Fraction(-1, 2), Fraction(7, 1), None)
@@ -173,7 +173,7 @@ def number(answer: str) -> Fraction | None:
 
 
 def repeating(text: str) -> str:
-    r"""Replace the repeating decimals in a text by fractions.
+    r"""Rewrite the repeating decimals in a text as fractions.
 
     >>> repeating(r"0.\overline{3}"), repeating(r"-1.2\overline{45}x")
     ('\\frac{3}{9}', '-\\frac{1233}{990}x')
@@ -237,5 +237,5 @@ def whole_number(answer: str) -> Fraction | None:
 
 
 def shown(answer: str) -> str:
-    """Shorten an answer for the verdict, and make the text valid UTF-8, since it may contain lone surrogates."""
+    """Shorten an answer for the verdict, and make it valid UTF-8, since a response may contain lone surrogates."""
     return answer[:LONGEST_SHOWN].encode("utf-8", "replace").decode("utf-8")

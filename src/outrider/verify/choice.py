@@ -1,9 +1,9 @@
 r"""The multiple-choice verifier, which reads the letter of an option in any formatting, or the text of an option.
 
-The verifier reads the part of a response that comes last among these: a closed box; a line that states the answer
-("Answer:", ``####``) or the paragraph below this line; a sentence that says which option is right. If there is no such
-part, the verifier reads the last line, if this line is only an option. In a truncated response it reads only a closed
-box. The code is pure Python, takes linear time, and never raises.
+The verifier reads the last of these parts of a response: a closed box; a line that states the answer ("Answer:",
+``####``) or the paragraph below this line; a sentence that says which option is right. Without such a part, the
+verifier reads the last line if this line is only an option. In a truncated response, only a closed box is read.
+The code is pure Python, takes linear time, and never raises.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class MultipleChoice(Verifier):
-    r"""Accepts a response as correct if it states the right option.
+    r"""Accepts a response if it states the right option.
 
     A row contains its options as a list, as an object from label to text, as an object with the lists ``label`` and
     ``text``, or in several fields. If ``options`` is not set, only letters are read. A response is unparseable if it
@@ -51,7 +51,7 @@ class MultipleChoice(Verifier):
     )
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:
-        """Return the label of the right option, and the options by label (None without ``options``)."""
+        """Return the label of the right option, and all options by label (None if ``options`` is not set)."""
         options = None if self.options is None else options_of(fields, self.options)
         labels = list(LETTERS) if options is None else list(options)
         gold = text_of(fields, answer).strip()
@@ -151,7 +151,7 @@ def label_of(gold: str, options: Mapping[str, str] | None) -> str | None:
 
 
 def stated_choice(text: str, finished: bool, options: Mapping[str, str] | None = None) -> str | None:
-    r"""Return the part of a response that states an option, as text; None without such a part.
+    r"""Return the part of a response that states an option; None without such a part.
 
     >>> stated_choice("Since \\boxed{D} seems right, look again.\n\nAnswer: B", True)
     'B'
@@ -176,12 +176,12 @@ def stated_choice(text: str, finished: bool, options: Mapping[str, str] | None =
 def _last_line(text: str, options: Mapping[str, str] | None) -> str | None:
     """Return the last line that is not blank, if this line is an option; otherwise None."""
     lines = text.rstrip()[-LONGEST_LINE:].splitlines()
-    last = lines[-1].strip().removeprefix(">").strip() if lines else ""  # the line may be a Markdown quotation
+    last = lines[-1].strip().removeprefix(">").strip() if lines else ""  # Markdown quotations begin with >
     return last if last and _read(last, options)[0] is not None else None
 
 
 def _read(stated: str, options: Mapping[str, str] | None) -> tuple[str | None, str]:
-    """Return the stated label (None without a label), and the second label if the text states two (otherwise empty)."""
+    """Return the stated label (None without a label), and a second label if the text states two (otherwise empty)."""
     known = options or {}
     if by_text := _by_text(stated, known):
         return by_text, ""

@@ -1,8 +1,8 @@
 # ruff: noqa: RUF001 - look-alike characters
 r"""Reads the letter of the chosen option from an answer, in any formatting: B, (B), ``\textbf{(B)}\ 12``, B: 12.
 
-A letter is a choice if it is alone, in brackets, or before a sign that ends a label. The "A" of "A train leaves" and
-the "I" of "I think" are not choices. The code is pure Python, takes linear time, and never raises.
+A letter is a choice if it is alone, in brackets, or followed by a sign that ends a label. The "A" of "A train leaves"
+and the "I" of "I think" are not choices. The code is pure Python, takes linear time, and never raises.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from outrider.texts import late_pattern
 
-LONGEST = 1000  # maximum characters of an answer that is read
+LONGEST = 1000  # maximum characters of an answer; longer answers are not choices
 
 _FONTS = (
     "text(?:bf|rm|it|sf|tt|normal|up)?|[mhf]box|boxed|emph|math(?:bf|rm|it|sf|normal)|boldsymbol|bm|underline|rm|bf"
@@ -51,7 +51,7 @@ class StatedChoice(NamedTuple):
 
     Attributes:
         label: the option's label, which is a capital letter or one of the given labels.
-        text: the text after the label, which is usually the option's text, or empty.
+        text: the text after the label: the option's text, another remark, or empty.
         other: the second label if the text states two labels; otherwise empty.
     """
 
@@ -115,8 +115,7 @@ def bare(text: str) -> str:
 
 
 def same_choice(gold: str, answer: str) -> bool | None:
-    r"""Return whether the answer names the option of the gold answer; None if either of the two answers is not a
-    choice.
+    r"""Return whether the answer names the same option as the gold answer; None if one of the two is not a choice.
 
     A gold answer is a choice if it is one capital letter, either alone, in brackets or before the option's text.
 

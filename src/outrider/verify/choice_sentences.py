@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from outrider.texts import late_pattern
 
-MOST_SENTENCES = 20  # maximum number of sentences that are examined, from the end of the response
-LONGEST_LINE = 400  # maximum characters of a sentence or line that are examined
+MOST_SENTENCES = 20  # maximum number of sentences that are examined, counted from the end of the response
+LONGEST_LINE = 400  # maximum characters that are examined before and after the words that introduce an answer
 _NAMED = r"(?:answer|option|choice|letter|alternative|(?<=correct )one|(?<=right )one)"
 _SO = r"(?:so|thus|hence|therefore|that|then|is|only|conclude|choose)"
 _LETTER = r"[(（\[*【「“\"$\\]*(?:\\?(?:text|mathrm|boxed|\w{2,8})\{)?[(（]?[A-Za-z](?![A-Za-z])"
@@ -42,7 +42,7 @@ _BEHIND = late_pattern(r"(?:这个|这一|这)?(?:选项|项)?(?:是)?(?:正确|
 
 
 def stating_sentences(text: str, reads: Callable[[str], bool]) -> list[tuple[int, str]]:
-    """Return the offset after the last sentence that leads to an answer, and the answer, in a list; empty without one.
+    """Return a list with the offset of the last words that introduce an answer, and the answer; empty without one.
 
     Args:
         reads: function that returns whether a text can be read as an option.
@@ -65,6 +65,6 @@ def stating_sentences(text: str, reads: Callable[[str], bool]) -> list[tuple[int
 
 
 def _own_letter(sentence: str) -> str:
-    """Return the letter in a sentence such as "(B) is correct" or "option B is the right one", or an empty text."""
+    """Return the letter in a sentence such as "(B) is correct" or "option B is the right one"; empty without one."""
     letter = re.search(r"(?:^|[\s(\[*])([A-Z])[)\]*]*\s+is\b.*(?:correct|right|best|answer)$", sentence)
     return letter[1] if letter else ""

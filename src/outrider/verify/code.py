@@ -19,7 +19,7 @@ from outrider.verify.verifier import PooledVerifier, text_of
 if TYPE_CHECKING:  # a recipe needs a verifier's options, but no sandbox
     from outrider.verify.program_check import ProgramCheck
 
-SHARE = 0.9  # share of the verdict's time limit that the sandbox may use; the rest is for reporting the result
+SHARE = 0.9  # share of the verdict's time limit that the sandbox may use; the rest is for sending the result
 SHOWN = 300  # maximum characters of an answer that are kept in the verdict
 LONGEST_CODE = 1 << 20  # maximum characters of a program; a longer program is unparseable
 
@@ -78,7 +78,7 @@ class CodeVerifier(PooledVerifier):
 
 
 class Compare(Options):
-    """Options for the comparison of a program's output with the expected output."""
+    """Options for comparing a program's output with the expected output."""
 
     tolerance: float | None = Field(
         1e-6,
@@ -94,10 +94,10 @@ class Compare(Options):
 class Stdio(CodeVerifier):
     """Accepts a program if it prints the expected tokens for every input and exits with status 0.
 
-    Tokens are separated by white space, and numbers are compared by value (:func:`same_token`). The field that
-    ``tests`` names contains ``[{"input": …, "output": …}, …]`` or tests in another form that
-    :mod:`outrider.verify.program_tests` reads. If the tests are function calls, the function must return the expected
-    values. Expected values never enter the program's process.
+    Tokens are separated by white space, and numbers are compared by value (:func:`same_token`). The field named by
+    ``tests`` contains ``[{"input": …, "output": …}, …]`` or tests in another form that
+    :mod:`outrider.verify.program_tests` can read. If the tests are function calls, the function must return the
+    expected values. Expected values never enter the program's process.
     """
 
     tests: str = Field(
@@ -135,8 +135,8 @@ class Stdio(CodeVerifier):
 class UnitTests(CodeVerifier):
     """Accepts a program if its functions pass the tests, which are Python statements.
 
-    The tests run in a separate process and receive only plain data from the program; see ``docs/sandbox.md``. Functions
-    receive copies of their arguments, so tests cannot observe in-place changes.
+    The tests run in a separate process and receive only plain data from the program; see ``docs/sandbox.md``. The
+    program's functions receive copies of their arguments, so tests cannot observe in-place changes.
     """
 
     tests: str = Field(

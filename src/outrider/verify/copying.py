@@ -1,8 +1,8 @@
-r"""Detects answers that only copy a formula of the question, such as 99^2+99+1, which equals 9901 but is not computed.
+r"""Detects answers that only copy a formula of the question. For example, 99^2+99+1 equals 9901 but is not computed.
 
 Expression trees are compared (:mod:`outrider.verify.trees`). An answer is a copy if it contains a formula of the
-question (or some of the formula's summands or factors) that has the value of the gold answer and still contains
-operations. So \frac{2(99^2+99+1)}{2} is a copy, and so is (100-1)^2+99+1, which only rewrites a number
+question (or some of the formula's summands or factors) that has the gold answer's value and still contains
+operations. So \frac{2(99^2+99+1)}{2} is a copy. (100-1)^2+99+1 is a copy too, since it only rewrites a number
 (:mod:`outrider.verify.rewritten`). Parts of the gold answer itself, numbers, lists and words are not copies.
 """
 
@@ -34,7 +34,7 @@ _BETWEEN = (*"=<>,;:?&", "\\\\", *(f"\\{name}" for name in _RELATIONS))
 
 
 def copied(prompt: str, answer: str, golds: Sequence[str]) -> bool:
-    r"""Return whether a correct answer is only a formula of the prompt that has not been computed.
+    r"""Return whether a correct answer only copies a formula of the prompt without computing it.
 
     >>> copied("What is $99^2 + 99 + 1$?", r"\frac{99+99^2+1}{1}", ["9901"])
     True
@@ -57,7 +57,7 @@ def copied(prompt: str, answer: str, golds: Sequence[str]) -> bool:
 
 
 def _is_given(prompt: str, asked: Sequence[str], golds: Sequence[str]) -> bool:
-    """Return whether the question itself states the requested quantity's gold value, as in 3x+4y = 10."""
+    """Return whether the question itself states the gold value of the requested quantity, as in 3x+4y = 10."""
     rights = [tree for gold in golds if (tree := tree_of(gold)) is not None]
     for equation in _equations(prompt) if asked else ():
         others = [side for side in equation if not any(_is_same_side(one, side) for one in asked)]
@@ -109,7 +109,7 @@ def _is_copy(prompt: str, answer: str, golds: Sequence[str]) -> bool:
 
 
 def _is_rewriting(known: Tree, tree: Tree, own: set[str], rights: Sequence[Tree]) -> bool:
-    """Return whether an answer contains a formula of the question with rewritten numbers that equals a gold answer."""
+    """Return whether an answer contains a formula of the question with rewritten numbers and a gold answer's value."""
     if known.key in own or not _is_work(known) or not any(is_rewritten(part, known) for part in parts_of(tree)):
         return False
     return any(_equal(right.whole, known.whole) for right in rights)

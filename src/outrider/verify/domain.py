@@ -1,21 +1,21 @@
-r"""Checks that an answer is defined wherever the gold answer is defined, so that the two are not compared only at easy
-points.
+r"""Checks that an answer is defined wherever the gold answer is defined. Otherwise, the two could be compared only at
+the few points where the answer has a value.
 
 An answer is undefined at a point where it contains a division by zero, a factorial of -1, a sum that ends before it
 begins, or (over the reals) a root or logarithm of a negative number. The domain of an answer may be smaller in two
 cases:
 
-- **Real letters.** The answer has a value at random points, and has none only at single points, as (x^2-1)/(x-1) for
-  the gold answer x+1. Roots and logarithms may also remove a half-line, as \ln(x-1)-\ln(x-2) for the logarithm of the
-  quotient, since problems seldom state the sign of a letter. If the gold answer has branches, no half-line may be
+- **Real letters.** The answer must have a value at random points, but may have none at single points, as (x^2-1)/(x-1)
+  for the gold answer x+1. Roots and logarithms may also remove a half-line, as \ln(x-1)-\ln(x-2) for the logarithm of
+  the quotient, since problems seldom state the sign of a letter. If the gold answer has branches, no half-line may be
   missing, since \sqrt{x}^2 is only one branch of |x|. At least ``DECIDING`` values of each letter are compared.
 - **Letters that mean integers**, by their name (n, k, …) or because the gold answer takes an integer function of them.
-  With one letter, the answer has a value at every natural number from some first number on, as n!/(n-1)! for the gold
-  answer n. With several letters, the answer has a value at all multiples of each point where it has a value, as
-  n!/(k!(n-k)!). At least ``DECIDING`` values of each letter are compared.
+  With one letter, the answer must have a value at every natural number from some first number on, as n!/(n-1)! for the
+  gold answer n. With several letters, the answer must have a value at all multiples of each point where it has a value,
+  as n!/(k!(n-k)!). At least ``DECIDING`` values of each letter are compared.
 
-So n!(1-n)!n^7 does not equal n, since it has no value from n = 2 on. And \sum_{k=1}^{n^9} 1 cannot be compared, since
-it can be computed only for n = 1.
+So n!(1-n)!n^7 does not equal n, since it has no value from n = 2 on. The sum \sum_{k=1}^{n^9} 1 cannot be compared,
+since it can be computed only for n = 1.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any
 
-DECIDING = 5  # minimum number of different values of each letter that are compared
+DECIDING = 5  # minimum number of different values of each letter at which the answers must be compared
 INTEGER_NAMES = frozenset("abcdijklmnpqrsKMN")  # may mean integers even if the gold answer is real
 _INTEGER_FUNCTIONS = {"gcd", "lcm", "factorial", "binomial"}
 _WRITTEN_OUT = {"Sum", "Product"}
 _BRANCHING = {"Abs", "Max", "Min", "sign", "floor", "ceiling", "Mod"}
-_IN_TURN = 16  # number of natural numbers that are tried, from 0 on
-_BASES, _HIGHEST, _MULTIPLES = 36, 9, (1, 2, 3)  # several letters: points, largest coordinate, multiples
-_FEWEST = 12  # at least one in 12 of these points must be in the domain of the answer
+_IN_TURN = 16  # number of natural numbers that are tried, beginning with 0
+_BASES, _HIGHEST, _MULTIPLES = 36, 9, (1, 2, 3)  # for several letters: base points, largest coordinate, multiples
+_FEWEST = 12  # with several letters, at least one in 12 points must be in the domain of the answer
 _SPREAD = 60
 _ODD = 10007
 
@@ -83,7 +83,7 @@ class Domain:
         return 2 * missing <= len(agreed) and self._enough([p for p, f in at_random if f is Found.AGREES])
 
     def spread(self, near: Sequence[Fraction]) -> Iterator[LetterValues]:
-        """Yield more points for an answer with a small domain, at many scales, and between and around constants."""
+        """Yield more points for an answer with a small domain: at many scales, and between and around constants."""
         draw = random.Random("spread")
         ends = [Fraction(0), *near]
         for number in range(_SPREAD):
@@ -116,8 +116,8 @@ class Domain:
                 yield real | {name: Fraction(times * value) for name, value in base.items()}
 
     def is_of_integers(self, found: Sequence[tuple[LetterValues, Found]]) -> bool:
-        """Return whether the answer equals the gold answer at all natural numbers from some number on, at enough
-        points.
+        """Return whether the answer equals the gold answer at all natural numbers from some number on, and was compared
+        at enough points.
 
         Args:
             found: the results at the points that :meth:`naturals` yields, in the same order.

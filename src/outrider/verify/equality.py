@@ -25,7 +25,7 @@ _CURRENCIES = {"\\$": "dollars", "€": "euros", "£": "pounds sterling", "¥": 
 # cached, since the rollouts of a group often have the same answers
 @lru_cache(8192)
 def compare(gold: str, answer: str, tolerance: float = 0.0) -> tuple[Outcome, str]:
-    r"""Compare an answer with the gold answer; return the outcome, and a reason if the outcome needs an explanation.
+    r"""Compare an answer with the gold answer. Return the outcome, and a reason if the outcome needs one.
 
     >>> compare("0.5", r"\frac{1}{2}"), compare("42", "10^{10000000}")
     ((<Outcome.CORRECT: 'correct'>, ''), (<Outcome.UNPARSEABLE: 'unparseable'>, 'an exponent beyond 5 digits'))
@@ -63,12 +63,12 @@ def _outcome(same: bool) -> tuple[Outcome, str]:
 
 
 def _plain(text: str) -> Fraction | None:
-    """Return the value of a text that is only a number; None otherwise, for example for 50% (50 or 0.5) and x = 3."""
+    """Return the value of a text that is only a number; None for other texts, such as 50% (50 or 0.5) and x = 3."""
     return None if "%" in plain(text) or "=" in text else number(text)
 
 
 def _unit(text: str) -> str:
-    r"""Return a quantity's unit, its currency or "percentage". A dollar sign counts only if escaped, as in LaTeX."""
+    r"""Return a quantity's unit, currency, or "percentage". A dollar sign counts only if it is escaped, as in LaTeX."""
     sign = next((name for sign, name in _CURRENCIES.items() if sign in text), "")
     return units.split(plain(text))[1] or sign or ("percentage" if plain(text).endswith("%") else "")
 

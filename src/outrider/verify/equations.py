@@ -1,12 +1,12 @@
 r"""Finds the sides of an equation that state the requested value, and detects equivalent equations.
 
-For the gold answer 7, the first side of m+n = 3+4 = 7 is the requested quantity. The other sides state the value of
-this quantity, and each of them must be right. For the gold answer 4, x^2 = 4 states no value, since the equation must
-still be solved for x.
+For the gold answer 7, the first side of m+n = 3+4 = 7 is the requested quantity. The other sides state its value, and
+each of them must be right. For the gold answer 4, x^2 = 4 states no value, since the equation must still be solved
+for x.
 
 Two equations are equivalent if their differences (left side minus right side) are proportional, as for y = 3x-2 and
-6x-2y = 4. A factor that is not a number may add roots, so (x-1)^2 = 0 is not equivalent to x-1 = 0. No equation is
-equivalent to 0 = 0.
+6x-2y = 4. The factor must be a number, since other factors may add roots: (x-1)^2 = 0 is not equivalent to x-1 = 0. No
+equation is equivalent to 0 = 0.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def claimed(text: str, gold: str, name: str = "") -> list[str]:
     Args:
         text: an equation, or a chain of equations.
         gold: the gold answer.
-        name: the quantity that the gold answer names. The value of another quantity is not an answer.
+        name: the quantity that the gold answer names; empty: none. The value of another quantity is not an answer.
 
     >>> claimed("m+n = 3+4 = 7", "7"), claimed("x^{2} = 4", "4"), claimed("y = 7", "7", "x"), claimed("7 = 7", "7")
     (['3+4', '7'], [], [], [])
@@ -51,7 +51,7 @@ def claimed(text: str, gold: str, name: str = "") -> list[str]:
 
 
 def _is_asked_for(side: str, gold: str) -> bool:
-    """Return whether a side is the requested quantity, whose value the other sides state."""
+    """Return whether a side is the requested quantity, so that the other sides state its value."""
     if is_name(side):
         return not is_name(gold)
     if _CALL.fullmatch(side):
@@ -129,7 +129,7 @@ def relates_letters(equation: Sequence[str]) -> bool:
 
 
 def same_equation(gold: Sequence[str], answer: Sequence[str]) -> bool:
-    """Return whether two equations are equivalent, because the differences of their sides are proportional.
+    """Return whether two equations are equivalent, that is, the differences of their sides are proportional.
 
     Raises:
         UnreadableError: a side cannot be read.

@@ -27,7 +27,7 @@ OTHER_STYLES = {
     "answer": "verifiers",
     "state": "verifiers",
 }
-"""Styles other than ``plain``, by parameter names that show the style of a function."""
+"""Styles other than ``plain``, keyed by the parameter names by which they are recognised."""
 
 
 class NoRewardError(TypeError):
@@ -43,17 +43,17 @@ class Function(PooledVerifier):
 
     - ``plain``: ``f(problem, completion)`` returns a number or a :class:`outrider.record.Verdict`.
     - ``trl``: ``f(prompts=[…], completions=[…], **columns)`` returns a list of numbers, as for TRL's GRPOTrainer. Every
-      list has one entry, so a reward function that compares the rollouts of a group cannot be used. The columns are the
+      list has one entry, so reward functions that compare the rollouts of a group do not work. The columns are the
       fields of the row. Token ids and the trainer's state are not available.
     - ``verifiers``: the function receives, by parameter name, any of ``prompt``, ``completion``, ``answer``, ``info``,
       ``task``, ``state`` and the fields of the row. The score of a rubric is the weighted sum of its functions.
 
-    The option ``completion`` selects either the text after the reasoning, in which case an unclosed reasoning block is
-    unparseable, or the whole response. Reward functions for TRL and ``verifiers`` expect the whole response, and often
-    search it for reasoning tags.
+    The option ``completion`` selects the whole response, or only the text after the reasoning. In the second case, a
+    response with an unclosed reasoning block is unparseable. Reward functions for TRL and ``verifiers`` expect the
+    whole response, and often search it for reasoning tags.
 
-    Functions may be ``async``. The run's own process also loads each function before sampling starts, so that errors
-    appear early.
+    Functions may be ``async``. Before sampling starts, the run's own process loads each function as well, so that
+    errors appear early.
 
     Raises:
         UserError: the file, module or function does not exist, cannot be imported, or does not fit the style.
@@ -117,7 +117,7 @@ class Function(PooledVerifier):
     def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:
         kept = {"answer": fields.get(answer), "fields": dict(fields)}
         offered = self._offered(Problem("", "", kept), "")
-        for part in self._parts:  # this loads the functions, so that a missing file is reported before a missing field
+        for part in self._parts:  # loads the functions, so that a missing file is reported before a missing field
             if self.style != "plain" and (missing := [n for n in part.needed if n not in {**offered, **part.given}]):
                 hint = nearest(missing[0], offered)
                 raise ValueError(f"no field {missing[0]!r} ({hint}), which {self.function} asks for")
@@ -228,7 +228,7 @@ class RewardFunction:
             raise UserError(f"function {self.where!r}: takes {self.signature}, not (problem, completion){hint}")
 
     def call(self, offered: Mapping[str, Any]) -> Any:
-        """Call the function with those of the offered arguments that it accepts by name."""
+        """Call the function with those offered arguments that it accepts by name."""
         arguments = {**offered, **self.given}
         return self.function(**{k: v for k, v in arguments.items() if self.takes_all or k in self.signature.parameters})
 

@@ -1,14 +1,14 @@
 r"""Converts the LaTeX of an answer to sympy expressions.
 
-Only worker processes run the parser of math-verify. sympy is imported inside functions, since its import takes a
+Only worker processes run the parser of math-verify. sympy is imported inside functions, since importing it takes a
 second.
 
 Input that the parser would misread is corrected or refused before parsing:
 
 - letters keep their case (by default, the parser converts to lower case, so \frac{M}{m} would be 1);
-- decimals are exact (0.1 is 1/10), so rounding never decides a comparison;
-- ``10 000`` and ``1 1/2`` are numbers, which the parser would read as products with the values 0 and 1; x' is not x;
-  1.5e3 is not a multiple of Euler's number;
+- decimals are exact (0.1 is 1/10), so that rounding never decides a comparison;
+- ``10 000`` and ``1 1/2`` are numbers, which the parser would read as products with the values 0 and 1; x' is a symbol
+  other than x; 1.5e3 is not a multiple of Euler's number;
 - a trailing letter is not a unit (``\frac{1}{2} m`` is not 1/2); only words in ``\text{…}`` and a few others are units.
 """
 
@@ -32,19 +32,19 @@ LARGEST_DETERMINANT = 4  # maximum rows
 
 
 class UnreadableError(Exception):
-    """The text cannot be read as an answer. The message states the reason."""
+    """The text cannot be read as an answer. The message gives the reason."""
 
 
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _BIG_EXPONENT = re.compile(
     rf"(?:\^|\*\*)[\s{{(+-]*(?:[0-9][\s,]*){{{LONGEST_EXPONENT + 1},}}|[0-9.][eE](?:\+?[0-9]{{5}}|-[0-9]{{6}})"
 )
-_POWER_ABOVE = re.compile(r"\^\s*\{[^{}]*?([0-9]+)[\s)}]*\^[\s{(+]*([0-9]+)")  # a power of numbers in an exponent
+_POWER_ABOVE = re.compile(r"\^\s*\{[^{}]*?([0-9]+)[\s)}]*\^[\s{(+]*([0-9]+)")  # a power of two numbers in an exponent
 _POWER_OF_POWER = re.compile(
     r"\*\*\s*\(?\s*[-+]?\s*[0-9.]+\s*\*\*|(?:\^|\*\*)\s*\([^()]*[0-9]\s*(?:\^|\*\*)\s*[({]*[0-9]"
 )
 _BANG = r"(?:[\s})\]]|\\?%|\\[,;: ])*!"
-_BIG_FACTORIAL = re.compile(  # the factorial of a factorial, of a power, of five digits, or of four under a root
+_BIG_FACTORIAL = re.compile(  # of a factorial, a power, a five-digit number, or a four-digit one under a root
     r"!!!|\^\s*(?:\{[^{}]*\}|[0-9]+)[\s})\]]*!" + rf"|[0-9]{{5}}{_BANG}|\\sqrt.*[0-9]{{4}}{_BANG}", re.DOTALL
 )
 _EAGER = re.compile(  # operations that the parser would compute at once, however long they take
@@ -66,7 +66,7 @@ _ARRAY = re.compile(r"\\begin\{array\}\s*\{[lcr ]+\}(.*?)\\end\{array\}", re.DOT
 _AROUND_MATRIX = re.compile(r"[(\[]\s*(\\begin\{(?:small)?matrix\}.*?\\end\{(?:small)?matrix\})\s*[)\]]", re.DOTALL)
 _E_NOTATION = re.compile(r"(?<=[0-9])e(?=-?[0-9]|\+[0-9]{2})")  # but 2e+3 is 2e + 3 with Euler's number e
 _PRIMES = re.compile(r"([A-Za-z])(?:\^\{?\\prime\}?|(''?)(?!'))")
-_MISREAD = re.compile(r"\\gamma(?![A-Za-z])|\bE(?=\s*_)")  # read as Euler's constant; E_ as half an exponent
+_MISREAD = re.compile(r"\\gamma(?![A-Za-z])|\bE(?=\s*_)")  # would be read as Euler's constant and half an exponent
 _MIXED = re.compile(r"[0-9]+\\frac\{[0-9]+\}\{[0-9]+\}$")
 _INTEGER = re.compile(r"[-+({]*[0-9]+[)}]*")
 _WRAPPED = re.compile(r"(?:\\boxed)?\{")
@@ -79,7 +79,7 @@ _ANGLE = re.compile(  # degrees in the argument of a function (elsewhere, degree
     r"(\\(?:sin|cos|tan|cot|sec|csc)\s*(?:\^\s*\{?[0-9]\}?\s*)?[({]?\s*)([0-9.]+)\s*\^\s*(?:\\circ(?![A-Za-z])|\{\s*\\circ\s*\})"
 )
 _BARE_ANGLE = re.compile(r"(?<![A-Za-z\\])((?:sin|cos|tan|cot|sec|csc)[\s(]*[0-9.]+\s*\^\s*\{?\s*\\circ)")
-_TO_T = re.compile(r"(?<=[0-9a-z])\^(?:T(?![A-Za-z])|\{T\})")  # a power, where the parser would transpose a number
+_TO_T = re.compile(r"(?<=[0-9a-z])\^(?:T(?![A-Za-z])|\{T\})")  # a power, but the parser would transpose a number
 _SET_BUILDER = re.compile(  # {x : x > 2} is x > 2
     r"^\\?\{\s*([a-z])\s*(?:\\in\s*\\mathbb\{R\}\s*)?(?:\\mid(?![A-Za-z])|:|\|)\s*([^:{}|,]*\1[^:{}|,]*?)\\?\}$"
 )
@@ -92,8 +92,8 @@ def refuse(text: str) -> None:
     """Raise an error for texts on which the parser would run forever or use up its memory. The checks are fast.
 
     Raises:
-        UnreadableError: the text is too long or too deeply nested, or has a huge number or characters that no answer
-            has.
+        UnreadableError: the text is too long or too deeply nested, or contains a huge number or characters that do not
+            occur in answers.
     """
     if len(text) > LONGEST:
         raise UnreadableError(f"{len(text)} characters, at most {LONGEST} are read")
@@ -191,7 +191,7 @@ def expression(text: str) -> Any:
     if _SIDE_BY_SIDE.search(text) or not text:
         raise UnreadableError("two numbers side by side" if text else "nothing to read")
     if "'" in text:
-        raise UnreadableError("a prime behind what is no letter")  # the parser drops it
+        raise UnreadableError("a prime behind what is no letter")  # the parser would drop the prime
     config = NormalizationConfig(
         basic_latex=True, units=False, malformed_operators=True, nits=False, boxed="none", equations=False
     )
@@ -200,7 +200,7 @@ def expression(text: str) -> Any:
     for mode in (PredictionMode.SLL, PredictionMode.LL):
         try:
             return _reader()(mode).parse(latex)
-        except Exception as error:  # noqa: BLE001 - the parser raises Exception, and sympy almost any type
+        except Exception as error:  # noqa: BLE001 - the parser raises Exception, sympy nearly any type
             failure = f"{type(error).__name__}: {error}".partition("\n")[0]
     raise UnreadableError(f"not understood ({failure[:80]})")
 
@@ -238,7 +238,7 @@ def _reader() -> Any:
             if sum(mark.BANG() is not None for mark in marks) > 1:
                 raise UnreadableError("a double factorial")
             if not getattr(result, "is_Matrix", False) and any(mark.transpose() for mark in marks):
-                raise UnreadableError("a transpose, or a prime, of what is no matrix")  # the parser drops it
+                raise UnreadableError("a transpose, or a prime, of what is no matrix")  # the parser would drop it
             return result
 
         def convert_binom(self, binom: Any) -> Any:

@@ -1,6 +1,6 @@
-r"""The verifier of mathematical answers, which compares text and numbers first, then uses math-verify's parser.
+r"""The verifier of mathematical answers, which first compares text and numbers, and then uses math-verify's parser.
 
-The steps are ordered so that fast and certain steps come first:
+The order of the steps puts fast and certain steps first:
 
 1. The answer is extracted only from the completion, so boxes and examples in the prompt do not count.
 2. An answer whose text equals the gold answer, apart from typesetting, is correct. Plain numbers are compared exactly.
@@ -8,8 +8,8 @@ The steps are ordered so that fast and certain steps come first:
 3. An answer that :func:`outrider.verify.latex.refuse` rejects is unparseable. This check takes microseconds as well.
 4. Answers in words are compared as text, ignoring case.
 5. Other answers are read as LaTeX and compared as mathematical objects (:mod:`outrider.verify.algebra`). This
-   comparison takes milliseconds. If it takes longer than the time limit of some seconds, the pool kills the process,
-   and the verdict is ``timeout``.
+   comparison takes milliseconds. If it exceeds the time limit of some seconds, the pool kills the process, and the
+   verdict is ``timeout``.
 6. An answer that only copies a formula of the question is incorrect, such as 99^2+99+1 instead of 9901.
 
 The verifier accepts a value with or without its unit (5 cm is 5) and both readings of a percentage (50% is 50 and 0.5).
@@ -54,8 +54,9 @@ _WARM = r"""
 class Maths(PooledVerifier):
     r"""Accepts a response if its final answer equals the gold answer as a mathematical object, in any form.
 
-    By default, decimals are exact: 0.33 is not 1/3. A list of gold answers contains alternatives, and a response needs
-    only one of them. If several answers are required, the gold answer is one text with commas between the answers.
+    By default, decimals are exact: 0.33 is not 1/3. In a list of gold answers, each answer is an alternative, and a
+    response needs only one of them. If several answers are required, the gold answer is one text with commas between
+    the answers.
 
     Raises:
         UserError: the package math-verify is not installed.
@@ -114,8 +115,8 @@ class Maths(PooledVerifier):
         return Verdict(outcome, float(outcome is Outcome.CORRECT), answer=shown(answer), detail=detail)
 
     def _compared(self, gold: str, answer: str) -> tuple[Outcome, str]:
-        """Compare the answer with one gold answer. If the gold answer is an option, compare letters, or without a
-        letter the option's text."""
+        """Compare the answer with one gold answer. If the gold answer is an option, compare the letters or, if the
+        answer has no letter, the option's text."""
         same = same_choice(gold, answer)
         if same is None:
             from outrider.verify.equality import compare
@@ -147,10 +148,10 @@ class Maths(PooledVerifier):
                 expression(example.strip())
 
     def _answer(self, text: str, finished: bool) -> str | None:
-        r"""Return the answer of a response. In a truncated response only a closed box counts, since the last line may
+        r"""Return the answer of a response. In a truncated response, only a closed box counts, since the last line may
         be incomplete.
 
-        If both boxes and answer lines are read, an answer line after the last box has precedence over the box.
+        If both boxes and answer lines are read, an answer line after the last box replaces the box.
         """
         if (boxed := self._boxed(text, repeated=True)) is not None:
             reads_both = self.no_box == "answer_line" and finished and self.boxes != "first"
@@ -161,7 +162,7 @@ class Maths(PooledVerifier):
         return answer_line(text) if self.no_box == "answer_line" else last_number(text)
 
     def _boxed(self, text: str, repeated: bool = False) -> str | None:
-        """Join the boxes that contain the answer to one list; if ``repeated``, keep several boxes with equal
+        """Join the boxes that contain the answer to one list. If ``repeated``, keep several boxes with equal
         contents."""
         from outrider.verify.repetitions import joined_boxes  # here, as above
 
@@ -187,6 +188,6 @@ def _all(answer: str | list[str]) -> list[str]:
 
 
 def _require() -> None:
-    """Raise UserError if math-verify is not installed, so that the error comes before the run, not in a verdict."""
+    """Raise UserError if math-verify is not installed, so that the run does not start, instead of failing later."""
     if find_spec("math_verify") is None:
         raise UserError("verifier: math needs the package math-verify: pip install 'outrider[math]'")

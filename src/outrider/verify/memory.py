@@ -1,5 +1,5 @@
-"""Reads the kernel's count of out-of-memory kills. Without this count, such a kill looks like a signal from another
-process."""
+"""Reads the kernel's count of out-of-memory kills. Without it, such a kill could not be distinguished from a signal
+sent by another process."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ CONTROL_GROUPS = Path("/sys/fs/cgroup")
 
 
 def memory_failures() -> int | None:
-    """Return the number of out-of-memory kills so far; None if the kernel does not report the number.
+    """Return the number of out-of-memory kills so far; None if the kernel does not report it.
 
-    The number is that of this process's control group (cgroup) if there is one, otherwise that of the whole machine
+    The kills are those in this process's control group (cgroup) if there is one, otherwise those on the whole machine
     (``/proc/vmstat``).
     """
     # Sandboxed programs run in this control group, so other groups do not matter. If the whole machine has no memory,
@@ -36,7 +36,7 @@ def _own_counts() -> Iterator[Path]:
                 continue
             folder = CONTROL_GROUPS / ("memory" if controllers else "") / path.lstrip("/")
             with contextlib.suppress(OSError):
-                # in a container, the path may refer to another group
+                # in a container, the path may belong to another group
                 if str(os.getpid()) in (folder / "cgroup.procs").read_text().split():
                     names = ["memory.oom_control"] if controllers else ["memory.events.local", "memory.events"]
                     yield from (folder / name for name in names)

@@ -1,17 +1,16 @@
 r"""Converts names without a backslash, and operators of programming languages, to LaTeX.
 
 Names such as ``pi`` in ``2*pi*r``, ``sqrt`` in ``sqrt(140)*t`` and ``oo`` in ``(-oo, 3]`` are not products of letters,
-and ``x**2 >= 4`` has two such operators. A run of letters outside ``\text{…}``, commands and indices is read as the
-first of these forms that fits:
+and ``x**2 >= 4`` contains two operators of programming languages. A run of letters outside ``\text{…}``, commands and
+indices is read as the first of these forms that fits:
 
 1. a known name (``pi``, ``theta``, ``oo``, ``arctan``), with its arguments if it has any (``binomial(n,k)``);
 2. functions with their arguments in the same run, possibly with letters before them: ``sinpi``, ``xlnx``,
    ``mgsin(theta)``;
 3. a constant between single letters: ``kpi``, ``2pir``;
 4. a product of letters, if the run has two or three letters, only capitals, only neighbours in the alphabet, or no
-vowel:
-   ``mgh``, ``ABC``;
-5. one symbol, for any other word (``base*height/2``); before a bracket, the word is a function that cannot be read.
+   vowel: ``mgh``, ``ABC``;
+5. one symbol, for any other word (``base*height/2``); before a bracket, such a word is a function that cannot be read.
 
 A text that consists only of words, such as ``even`` or ``no solution``, does not change. The code is pure Python and
 never raises.
@@ -24,7 +23,7 @@ import re
 from outrider.texts import late_pattern
 from outrider.verify.symbols import letter
 
-LONGEST = 1000  # maximum characters; a longer text is not an answer, and does not change
+LONGEST = 1000  # maximum characters of a text that is converted; a longer text is not an answer
 
 _COMMANDS = "sin cos tan cot sec csc sinh cosh tanh coth arcsin arccos arctan arccot ln log exp"
 _FUNCTIONS = {name: rf"\{name}" for name in _COMMANDS.split(" ")} | {
@@ -164,8 +163,8 @@ def _all_names(text: str) -> bool:
 
 
 def _is_row(word: str) -> bool:
-    """Return whether a word is a row of functions applied to x, a constant or the letter before them: ``sinxcosx``,
-    ``nlogn``."""
+    """Return whether a word is a sequence of functions, each applied to x, to a constant, or to the letter before the
+    sequence: ``sinxcosx``, ``nlogn``."""
     row = _IN_A_ROW.fullmatch(word)
     return row is not None and all(one[2] in ("x", row[1]) or one[2] in _CONSTANTS for one in _ONE.finditer(row[2]))
 
@@ -179,7 +178,7 @@ def _translated(text: str) -> str:
     place = 0
     for token in _TOKEN.finditer(text):
         if token.start() < place:
-            continue  # this is inside arguments that were read before
+            continue  # this token is inside arguments that have already been read
         parts.append(text[place : token.start()])
         place = token.end()
         if token[1] is None:
@@ -233,7 +232,7 @@ def _run(run: str, following: str) -> str:
 
 
 def _is_product(run: str, before_bracket: bool) -> bool:
-    """Return whether the letters of a run are factors of a product."""
+    """Return whether a run's letters are separate factors, not one symbol."""
     neighbours = list(run) == sorted(set(run)) and ord(run[-1]) - ord(run[0]) <= len(run)
     if len(run) < 3 or run.isupper() or neighbours:
         return True

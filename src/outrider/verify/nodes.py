@@ -17,7 +17,7 @@ class Node(NamedTuple):
 
     ``brackets`` is "" for a list without brackets, otherwise two characters such as ``()``, ``[)`` or ``{}``, ``cup``
     for a union, ``:`` for a ratio of three or more terms, or ``clock`` for a time such as 12:05. ``name`` is the text
-    before ``=`` or ``\in``, ``whole`` is the text including the name, and ``rounded`` is the text after ``\approx``.
+    before ``=`` or ``\in``. ``whole`` is the text with the name. ``rounded`` is the text after ``\approx``.
     """
 
     text: str
@@ -81,7 +81,7 @@ def split(text: str, separators: tuple[str, ...] = (",", ";")) -> list[str]:
 
 
 def related(text: str) -> bool:
-    r"""Return whether a text has a relation such as = or < outside the braces of an index, as in \sum_{k=1}^n k.
+    r"""Return whether a text has a relation such as = or <. A relation in an index does not count: \sum_{k=1}^n k.
 
     >>> related("x < 3"), related(r"\sum_{k=1}^{n} k")
     (True, False)
@@ -90,7 +90,7 @@ def related(text: str) -> bool:
 
 
 def sides(text: str) -> list[str]:
-    """Return the sides of an equation, or of a chain of equations; empty for any other relation.
+    """Return the sides of an equation or chain of equations; empty for a text with any other relation.
 
     >>> sides("x = 2 + 3 = 5"), sides("x + 1"), sides("x < y = 1")
     (['x', '2 + 3', '5'], [], [])
@@ -100,7 +100,7 @@ def sides(text: str) -> list[str]:
 
 
 def is_name(text: str) -> bool:
-    r"""Return whether a side only names the other side, by letters with indices, or by their quotients and products.
+    r"""Return whether a side is only a name for the other side: letters with indices, their quotients and products.
 
     >>> [is_name(text) for text in ("x_{1}", r"\angle APC", r"\frac{AB}{CD}", "f(x)", "2x", "x+y", "")]
     [True, True, True, True, False, False, False]
@@ -109,7 +109,7 @@ def is_name(text: str) -> bool:
 
 
 def node_of(text: str) -> Node:
-    """Parse the structure of a text that is already clean, such as a side of an equation."""
+    """Parse the structure of a text that :func:`clean` has already cleaned, such as a side of an equation."""
     if _THOUSANDS.fullmatch(text):
         text = re.sub("[, ](?=[0-9]{3})", "", text)
     parts = split(text)
@@ -155,7 +155,7 @@ def node_of(text: str) -> Node:
 
 
 def _grouped(parts: list[Node]) -> tuple[Node, ...]:
-    """Group the members of a list if their names repeat: p=5, q=2, p=7, q=3 are two pairs."""
+    """Group the members of a list whose names repeat: p=5, q=2, p=7, q=3 are two pairs."""
     names = [part.name for part in parts]
     for size in range(2, len(parts) // 2 + 1):
         if names[:size] * (len(parts) // size) == names and len({*names}) == size and all(names):
@@ -169,7 +169,7 @@ def _named(name: str, value: str, text: str = "") -> Node:
 
 
 def _around(text: str) -> str | None:
-    """Return the first and the last bracket if they match and enclose the rest of the text; otherwise None."""
+    """Return the first and the last bracket if they belong together and enclose the whole text; otherwise None."""
     opening = 2 if text.startswith("\\{") else 1
     if text[:1] not in ("(", "[") and opening == 1:
         return None

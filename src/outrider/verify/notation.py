@@ -1,7 +1,7 @@
 r"""Rewrites a formula in the other notation: LaTeX as code, or code as LaTeX.
 
 Gold answers use both notations. A gold answer that the verifier cannot read still matches its own text. To find such
-answers, the check of a data set also verifies each gold answer in the other notation.
+answers, ``outrider validate`` also verifies each gold answer in the other notation.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _KNOWN = frozenset({*_FUNCTIONS, *_LETTERS, "sqrt", "exp", "oo"})
 def in_other_notation(formula: str) -> str | None:
     r"""Rewrite LaTeX as code, or code as LaTeX; None if the formula is the same in both notations.
 
-    The result is also None for a formula that contains more than fractions, roots, powers, common functions and Greek
-    letters, so that the rewritten formula certainly has the same meaning. The function takes linear time.
+    The result is None as well if the formula has anything but fractions, roots, powers, common functions and Greek
+    letters, since its meaning could change. The function takes linear time.
 
     >>> in_other_notation(r"\frac{\pi}{6}+2\cdot\sqrt{3}"), in_other_notation("3*cos(2*t)")
     ('(( pi )/(6))+2*sqrt(3)', '3\\cdot \\cos(2\\cdot t)')

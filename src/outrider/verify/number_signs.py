@@ -2,9 +2,9 @@
 r"""Converts LaTeX, Markdown and Unicode around numbers to a canonical form that keeps the position of each sign.
 
 Fractions and roots become single signs (:mod:`outrider.verify.number_value`). Product signs become ``*``, relations
-become ``≤``, and unknown commands become ``ξ``. Fonts, sizes, currencies and the exponents of units are removed, since
-for example the 2 of 5 cm^2 is not a separate number. A display, an arrow or a dash that ends a statement becomes a line
-break. The conversion takes linear time.
+become ``≤``, and unknown commands become ``ξ``. Fonts, sizes, currencies and the exponents of units are removed: the 2
+of 5 cm^2, for example, is not a separate number. The delimiters of a display, an arrow, or a dash between statements
+become a line break. The conversion takes linear time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PARTS = {
 }
 DIGITS = (*"0123456789", *_PARTS, *"０１２３４５６７８９")
 
-# Signs of LaTeX, Markdown and Unicode with their canonical forms. The first match counts.
+# Signs of LaTeX, Markdown and Unicode with their canonical forms. The first pattern that matches is used.
 _FONTS = (
     "text(?:bf|rm|it|sf|tt|normal|up)?|mbox|hbox|emph|math(?:bf|rm|it|sf|normal)|boldsymbol|bm|boxed|fbox|underline"
 )
@@ -68,7 +68,7 @@ _TOKENS: tuple[tuple[str, str], ...] = (
     (r"[，、；]", ", "),
     (r"[\t ]+", " "),
 )
-_NO_TOKEN = r"A-WYZa-rt-wyz0-9,;?\"'/()\[\]|@+"  # no sign begins with these characters, so most text is skipped at once
+_NO_TOKEN = r"A-WYZa-rt-wyz0-9,;?\"'/()\[\]|@+"  # no token begins with these, so most text is skipped at once
 _TOKEN = late_pattern(
     f"(?=[^{_NO_TOKEN}])(?:"
     + "|".join(f"(?P<t{i}>{pattern})" for i, (pattern, _) in enumerate(_TOKENS))

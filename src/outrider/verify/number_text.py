@@ -1,9 +1,9 @@
 # ruff: noqa: RUF001 - look-alike characters
-r"""Finds the last numeric expression of a text, such as the whole 2 2/3, not only the 3.
+r"""Finds the last numeric expression of a text: all of 2 2/3, for example, not only the 3.
 
 The text is converted to a canonical form, in which plain signs replace LaTeX, Markdown and Unicode, and each sign keeps
-its position. Words divide this form into segments. In the last segment with a digit, only the part after the last line
-break, end of a sentence, colon or ``=`` counts. This part is read as a whole, with the words beside it that change the
+its position. Words divide this form into segments. Of the last segment with a digit, only the part after the last line
+break, end of a sentence, colon or ``=`` counts. This part is read as a whole, with words beside it that change the
 value: ``5 million``, ``2 and 2/3``, ``negative 7``. An expression that is not a number (a date, a pair, 3 or 4,
 ``x_2``) has no value. Only the text around the last digit is read, so the time does not grow with the length of the
 text.
@@ -97,7 +97,7 @@ class _Found(NamedTuple):
 
     Attributes:
         words: the words of the text that are not part of an expression.
-        after: number of words before the expression.
+        after: number of ``words`` that come before the expression.
         low, high: start and end of the expression.
         begins, ends: whether the sentence has a word directly before the expression (begins), or directly after it
             (ends).
@@ -119,7 +119,7 @@ class _Found(NamedTuple):
 
     @property
     def behind(self) -> list[str]:
-        """Return the words after the expression, up to the first sign that separates two words."""
+        """Return the words after the expression, up to the first sign that separates words."""
         found: list[str] = []
         at = self.high
         for word in self.words[self.after :] if self.ends else ():
@@ -145,7 +145,7 @@ def _words(text: str) -> list[_Word]:
 
 
 def _is_part(text: str, start: int, end: int) -> bool:
-    """Return whether letters belong to the expression beside them, as in x_2, f(3), 2x, A4, n/2 and 1e5."""
+    """Return whether letters belong to the expression beside them, as they do in x_2, f(3), 2x, A4, n/2 and 1e5."""
     word = text[start:end]
     if not word.isascii() and not re.fullmatch("[Α-ωξ]+", word):
         return False  # Chinese is written next to digits without a space
@@ -184,7 +184,7 @@ def _found(text: str) -> _Found | None:
 
 
 def _last_part(text: str, words: list[_Word], after: int, low: int, high: int) -> _Found:
-    """Return the last part of the text between two words, which follows the last line break or equals sign."""
+    """Return the last part of the text between two words, which begins after the last line break or equals sign."""
     first, last = low, high
     for brk in _BREAK.finditer(text, low, high):
         if _HAS_DIGIT.search(text, brk.end(), high):
@@ -224,7 +224,7 @@ def _last_part(text: str, words: list[_Word], after: int, low: int, high: int) -
 
 
 def _lists(text: str, words: list[_Word], after: int, begins: bool) -> bool:
-    """Return whether two numbers separated by a comma are two answers, unlike the numbers in "On day 7, 15 people"."""
+    """Return whether two numbers separated by a comma are two answers, unlike those in "On day 7, 15 people"."""
     word = words[after - 1].text.lower() if after else ""
     return not begins or not word or word in LEADING or word in ("are", "were", "values", "numbers", "answers")
 
@@ -259,7 +259,7 @@ def _is_decimal(text: str, point: int) -> bool:
 
 
 def _closing(text: str, low: int, high: int) -> int | None:
-    """Return the position where the bracket at ``low`` is closed; None if it is not closed."""
+    """Return the position of the bracket that closes the one at ``low``; None if it is not closed."""
     depth = 0
     for at in range(low, high):
         depth += (text[at] in "({[") - (text[at] in ")}]")
@@ -269,13 +269,13 @@ def _closing(text: str, low: int, high: int) -> int | None:
 
 
 def _unopened(text: str, low: int, high: int) -> bool:
-    """Return whether the closing bracket at the end has no opening bracket. Their shapes may differ, as in (1, 2]."""
+    """Return whether the last closing bracket has no opening bracket. The two may have different shapes: (1, 2]."""
     depth = sum((sign in "({[") - (sign in ")}]") for sign in text[low:high])
     return depth < 0
 
 
 def _value(found: _Found) -> Fraction | None:
-    """Return the value of an expression, changed by the words beside it; None if it is not a number."""
+    """Return an expression's value, changed by the words beside it; None if the expression is not a number."""
     text = found.expression
     value = value_of(re.sub(r" ?[%°]+(?=[)}\]]*$)|(?<=[0-9])['\"]$", "", text))
     behind, before = found.behind, found.before
@@ -309,8 +309,8 @@ def _value(found: _Found) -> Fraction | None:
 def _joined(found: _Found, value: Fraction) -> tuple[Fraction | None] | None:
     """Join the value with the number before it, if only joining words or a unit separate the two numbers.
 
-    The result is None if there is no number to join, and ``(value,)`` if the two numbers form a mixed number. For any
-    other pair, which is not one number, it is ``(None,)``.
+    The result is None if there is no number to join. It is ``(the joined value,)`` if both numbers form a mixed number,
+    and ``(None,)`` for any other pair, which is not one number.
     """
     between: list[str] = []
     for i in range(found.after - 1, max(found.after - 5, -1), -1):
@@ -333,7 +333,7 @@ def _joined(found: _Found, value: Fraction) -> tuple[Fraction | None] | None:
 
 
 def _alone(found: _Found) -> bool:
-    """Return whether the text states nothing besides the expression."""
+    """Return whether the text states only the expression."""
     lead = found.text[: found.low]
     if "=" in lead[-3:]:
         *sides, _ = lead.rpartition(":")[2].split("=")

@@ -1,10 +1,10 @@
 r"""Computes the exact value of one numeric expression with fractions, powers, roots and factorials, in linear time.
 
 The text is in the canonical form of :mod:`outrider.verify.number_text`. An expression may have a sign, digits with
-thousands separated by commas, spaces or underscores, decimals, and an exponent (``1.5e3``). Also read are ``a/b``, a
-fraction of two expressions, a mixed number (``2 2/3``), ``a*10^b``, a power, a root, a factorial, and any of these in
-brackets. Sums, differences and products are not final results, so they are not numbers. Irrational roots, dates, times,
-lists and values of more than ``MOST_BITS`` bits are not numbers either.
+thousands separated by commas, spaces or underscores, decimals, and an exponent (``1.5e3``). It may also be a quotient
+``a/b``, a fraction of two expressions, a mixed number (``2 2/3``), ``a*10^b``, a power, a root, a factorial, or any of
+these in brackets. Sums, differences and products are not final results, so they have no value here. Irrational roots,
+dates, times, lists and values of more than ``MOST_BITS`` bits are not numbers either.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class _Reader:
 
     def power(self) -> Fraction:
         value = self.atom()
-        if self.taken("!"):  # for a double factorial, the second sign remains, so the text is not read to its end
+        if self.taken("!"):  # in a double factorial, the second sign is left over, so the text is no number
             value = _factorial(value)
         return self.raised(value) if self.next() == "^" else value
 
@@ -162,7 +162,7 @@ class _Reader:
         return self.text[self.at : self.at + 1]
 
     def taken(self, sign: str) -> bool:
-        """Return whether ``sign`` comes next; if so, move past it."""
+        """Return whether ``sign`` comes next, and if so, move past it."""
         found = self.next() == sign
         self.at += found
         return found

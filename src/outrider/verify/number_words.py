@@ -46,21 +46,21 @@ SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 1
 
 NO_LONGER = frozenset(["factorial", "squared", "cubed"])
 PARTS = frozenset(_PARTS.split())
-"""Words after a number, such as "thirds", that make the number only a part of the value if no noun follows."""
+"""Words after a number, such as "thirds", that make the number a part of the value unless a noun follows."""
 
 JOINING = frozenset(words.strip() for words in _JOINING.split("|"))
 """Words between two numbers that make the numbers a list, a range, a ratio or an expression to compute."""
 
 ORDINALS = frozenset(["st", "nd", "rd", "th", "rds", "ths"])
 UNITS = tuple(_UNITS.split())
-"""Short words that, directly after digits without a space, are units and not factors. Longer words always are units
-there."""
+"""Short words that are units, not factors, if they follow digits without a space. Longer words are always units in this
+position."""
 
 CURRENCIES = frozenset(_CURRENCIES.split())
 """Words for currencies, which may be directly before digits."""
 
 NEGATING = frozenset(_NEGATING.split())
-"""Words before a number, by which the sentence denies that the number is the value."""
+"""Words before a number by which the sentence denies that the answer is this number."""
 
 LEADING = frozenset((_LEADING + _CURRENCIES.lower()).split())
 """Words that may come directly before a number if the text states only this number."""
@@ -80,8 +80,8 @@ def one_quantity(first: str, second: str) -> bool:
 
 
 def east_asian_scale(behind: str, before: str) -> int | None:
-    """Return the factor by which Chinese text after a number multiplies it; None if the number is only a part of the
-    value.
+    """Return the factor by which Chinese text after a number multiplies the number; None if the number is only a part
+    of the value.
 
     Parts of a value are, for example, the 30 of 8点30分, the 1 of 3分之1 and the 10 of 2的10次方.
 

@@ -8,10 +8,10 @@ from outrider.record import Outcome, Verdict
 
 
 def plain_verdict(said: object) -> Verdict:
-    """Convert the fields of a third-party verdict to plain data, and check its score against its outcome.
+    """Convert the fields of a third-party verdict to plain data, and check that its score fits its outcome.
 
-    A verdict ``TIMEOUT`` or ``ERROR`` has no score, so its score is NaN. Every other outcome requires a finite score. A
-    verdict without a finite score is inconsistent and becomes an ``ERROR`` with an explanation.
+    A verdict ``TIMEOUT`` or ``ERROR`` has no score, so its score is NaN. Every other outcome requires a finite score;
+    without one, the verdict becomes an ``ERROR`` with an explanation.
 
     Raises:
         TypeError, ValueError: ``said`` is not a verdict, or a field has the wrong type.

@@ -1,13 +1,13 @@
 r"""Compares the values of two expressions, exactly or to sixty digits, at points of many kinds.
 
-Expressions with letters are compared at points of several scales and both signs, at small and large integers (for
-floor, gcd, n!, and (-1)^n, which is real only at integers), and around every constant of either expression, where
-functions such as |x - 10| and max(n, 3) change. Two expressions are different if both are defined and differ at one
-point. If only the gold answer has a value at a point, :mod:`outrider.verify.domain` decides whether this is allowed. An
-answer for which the comparison is undecided counts as incorrect.
+Expressions with letters are compared at points of several scales and both signs, and at small and large integers.
+Integers are needed for floor, gcd, n!, and (-1)^n, which is real only at integers. Further points are around every
+constant of either expression, where functions such as |x - 10| and max(n, 3) change. Two expressions are different if
+both are defined and differ at one point. If only the gold answer has a value at a point,
+:mod:`outrider.verify.domain` decides whether this is allowed. If a comparison is undecided, the answer is incorrect.
 
-Two different expressions hardly ever have equal values at so many random points. For polynomials, this is the
-Schwartz-Zippel test.
+Two different expressions hardly ever have equal values at so many random points. For polynomials, this follows from
+the Schwartz-Zippel lemma.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from outrider.verify.domain import Domain, Found, LetterValues
 from outrider.verify.latex import UnreadableError
 from outrider.verify.values import NotRealError, UndefinedError, UnknownError, Values
 
-DIGITS = 60  # number of decimal digits that must agree, in addition to digits that may be lost by cancellation
+DIGITS = 60  # number of decimal digits that must agree, not counting digits that cancellation may destroy
 CONVENTIONAL = frozenset("ijklmnpqMNK")  # letters that mean integers inside \lfloor or \bmod
 
 _STEPS = {"floor", "ceiling", "Mod"}
@@ -77,7 +77,7 @@ def _explicit(value: Any) -> Any:
 
 
 def within_use(value: Any) -> None:
-    """Check that the parts without letters have values of usable size, before sympy evaluates the whole expression.
+    """Check the size of the parts without letters, before sympy evaluates the whole expression.
 
     Raises:
         UnreadableError: the value of a part is too large.
@@ -119,8 +119,8 @@ class ValuePair(NamedTuple):
 
 
 def _agree(gold: Any, answer: Any, holds: Callable[[ValuePair, ValuePair], bool]) -> bool | None:
-    """Return whether ``holds`` is true for the first nonzero value pair and the pair of every point; None if
-    undecided."""
+    """Return whether ``holds`` is true for the first nonzero value pair together with the value pair at each point;
+    None if undecided."""
     from sympy import I
 
     letters = sorted({s.name for s in gold.free_symbols | answer.free_symbols} - {"i"})
@@ -152,7 +152,7 @@ class _Comparison:
         self._first: ValuePair | None = None
 
     def decide(self) -> bool | None:
-        """Return whether the expressions agree: False after one difference, True after enough points of the domain."""
+        """Return whether the expressions agree: False after one difference, True if enough points were compared."""
         if self._try(points(*self._both, self._letters)) is None:
             return False
         if self._domain.is_open():
@@ -167,7 +167,7 @@ class _Comparison:
         return True if self._domain.is_of_integers(found) else None
 
     def _try(self, tried: Iterable[LetterValues]) -> list[tuple[LetterValues, Found]] | None:
-        """Return results at the points where the gold answer has a value; None if the answer differs at one of them."""
+        """Return the result at each point where the gold answer has a value; None if the answer differs at one."""
         every = []
         for point in tried:
             found = self._at(point)
@@ -182,8 +182,8 @@ class _Comparison:
         return every
 
     def _at(self, point: LetterValues) -> ValuePair | Found | None:
-        """Return both values, or why only the answer has no value; None if the gold answer has none, or none that can
-        be computed."""
+        """Return both values, or the reason if only the answer has no value; None if the gold answer's value does not
+        exist or cannot be computed."""
         try:
             return _values(*self._both, point, self._over_complex)
         except UnreadableError:
@@ -231,7 +231,7 @@ def _close(a: Any, b: Any, span: int, tolerance: float = 0.0) -> bool:
 
 
 def _zero(value: Any, span: int) -> bool:
-    """Return whether all reliable digits of a number are zero."""
+    """Return whether a number is zero in all reliable digits."""
     if isinstance(value, Fraction):
         return value == 0
     return value == 0 or bool(value.context.mag(value) * math.log10(2) < -DIGITS // 2 - span)
@@ -299,7 +299,7 @@ def _nodes(expr: Any) -> Iterator[Any]:
 
 
 def _constants_in(expr: Any) -> set[Fraction]:
-    """Return values of the largest parts without letters, except 0 and huge values; inexact values are rounded."""
+    """Return the values of the largest parts without letters, except 0 and huge values. Inexact values are rounded."""
     if not getattr(expr, "is_number", False) and expr.args:
         return set().union(*map(_constants_in, expr.args))
     if expr.free_symbols:

@@ -1,10 +1,10 @@
-"""Verifies responses in processes that can be killed, with hard limits of time and memory for every verdict.
+"""Verifies responses in processes that can be killed, with hard limits on time and memory for every verdict.
 
 The limits protect against hangs and memory growth, but not against hostile code, which needs a sandbox.
 """
 
-# Simpler ways do not work: an alarm signal works only in the main thread and does not interrupt C code; a hanging
-# thread or future cannot be killed; and multiprocessing imports the caller's main module, with torch, in every worker.
+# Simpler ways do not work. An alarm signal works only in the main thread and does not interrupt C code. A thread or
+# future that hangs cannot be killed. multiprocessing imports the caller's main module, with torch, in every worker.
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from outrider.verify.processes import TemplateDiedError, TemplateProcess, Worker
 from outrider.verify.worker import Verify, run_worker
 
 LARGEST_BATCH = 64  # maximum number of items that are sent to a worker at once
-MOST_DEATHS = 3  # deaths of the template with the same item in work, which then fails; with no item, the call fails
+MOST_DEATHS = 3  # an item that was in work at so many template deaths fails; without one in work, the call fails
 
 
 class VerifierPool:
     """Verifies responses in worker processes. Each verdict is limited to ``seconds`` and ``memory_gb``.
 
-    A worker that hangs, exceeds its memory or dies is killed and replaced. Only the current verdict is lost: it becomes
+    A worker that hangs, exceeds its memory limit or dies is replaced. Only the current verdict is lost: it becomes
     ``TIMEOUT`` or ``ERROR`` with score NaN. If ``verify`` raises an exception, the verdict is ``ERROR`` with the type
     and message of the exception. Workers stay alive between calls. Any thread may call the pool, but only one call runs
     at a time. The workers are forked from a template process. If the template process dies, for example because memory
@@ -143,12 +143,12 @@ class _Batch:
         self.items = items
         self.verdicts: dict[int, Verdict] = {}
         self.waiting = deque(range(len(items)))
-        self._deaths = Counter[int]()  # number of deaths of the template, by the item in work at that time
+        self._deaths = Counter[int]()  # for each item, how often the template died while the item was in work
         self._idle_deaths = 0  # number of consecutive deaths while no item was in work
 
     def take(self, shares: int, in_flight: Sequence[int]) -> dict[int, Item]:
         """Return the next items for a worker, keyed by item number; empty if the worker must wait."""
-        # an item that was in work when the template died is verified alone, so that the cause of another death is clear
+        # an item that was in work when the template died is verified alone, to find out whether it is the cause
         if any(self._deaths[i] for i in in_flight):
             return {}
         # batches become smaller towards the end, so that all workers finish at about the same time

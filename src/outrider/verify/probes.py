@@ -1,7 +1,7 @@
 """Tests the guarantees of the sandbox (``docs/sandbox.md``). Each probe attempts an action that one guarantee excludes.
 
-This file runs inside the sandbox as its first program. The input contains facts about the machine outside, and the
-limits. The program prints the first broken guarantee, or ``kept`` if there is none.
+This file runs inside the sandbox as its first program. The input contains the limits and facts about the machine
+outside. The program prints the first guarantee that is broken, or ``kept`` if none is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ProbeFacts = dict[str, Any]
 
 UNPRIVILEGED = 65534
 SOCKET_KINDS = (1, 2, 3, 5)  # stream, datagram, raw, and sequenced-packet sockets
-FAMILIES = 64  # more than exist
+FAMILIES = 64  # number of address families to try, more than exist
 CAPABILITIES, NO_NEW_PRIVILEGES = 0x20080522, 39
 TRACE_ME, SEIZE, VFORK = 0, 0x4206, 0x4000
 NEW_USERS, IO_URING_SETUP, READ_ALL = 1 << 28, 425, 3
@@ -68,7 +68,7 @@ def network(facts: ProbeFacts) -> str:
 
 
 def rights(facts: ProbeFacts) -> str:
-    """Check that a program is an unprivileged user who can neither change the user nor create namespaces."""
+    """Check that a program is an unprivileged user who can neither become another user nor create namespaces."""
     if {*os.getresuid(), *os.getresgid()} != {UNPRIVILEGED}:
         return "it is a user of the machine"
     held = (ctypes.c_uint32 * 6)()
@@ -105,7 +105,7 @@ def tester(facts: ProbeFacts) -> str:
 
 
 def surroundings(facts: ProbeFacts) -> str:
-    """Check that a program inherits only three environment variables and three descriptors, and not the host name."""
+    """Check that a program inherits only three environment variables and three descriptors, but not the host name."""
     if extra := set(os.environ) - MAIN_VARIABLES - {"PWD"}:
         return f"it has the variable {min(extra)}"
     if os.uname().nodename != "sandbox":
@@ -182,7 +182,7 @@ PROBES: dict[str, Callable[[ProbeFacts], str]] = {
 
 
 def main() -> None:
-    """Print the first broken guarantee among those in the input's list ``only`` (default: all), or ``kept``."""
+    """Print the first broken guarantee, or ``kept``. The input's list ``only`` selects the guarantees to test."""
     facts = json.load(sys.stdin)
     for name in facts.get("only", PROBES):
         if result := PROBES[name](facts):

@@ -30,8 +30,8 @@ _NO_MORE = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 
 
 class NoMoreProcessesError(UserError):
-    """The system refuses to start a process or to open a channel to it; the code that the process runs is not the
-    cause."""
+    """The system refuses to start a process or to open a channel to it. The code that the process runs did not cause
+    the error."""
 
     def __init__(self, why: str | None) -> None:
         files, processes = (resource.getrlimit(which)[0] for which in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC))
@@ -58,7 +58,7 @@ def starting() -> Iterator[None]:
 
 
 class TemplateDiedError(Exception):
-    """The template has ended or does not answer. Its workers end as well."""
+    """The template has ended or does not answer. Its workers will end as well."""
 
 
 class TemplateProcess:
@@ -167,14 +167,14 @@ class Worker:
 
     def receive(self) -> dict[int, Verdict]:
         """Read one message (a batch's confirmation, a verdict, or the worker's end), and return finished verdicts."""
-        # A message counts only if it comes from the worker itself and is about the item in work: if the verifier forks
-        # a process that returns from it, that process would verify the next items as well.
+        # A message counts only if it comes from the worker itself and is about the item in work. If the verifier forks
+        # a process that returns from the verifier, the process will go on and verify the next items as well.
         try:
             pid, number, verdict, fit = self.channel.recv()
-        except Exception:  # noqa: BLE001 - end of file, or another process's bytes, which may unpickle to anything
+        except Exception:  # noqa: BLE001 - end of file, or bytes of another process that unpickle to anything
             status = self._retire()
             if self.proven and not self.started:
-                return {}  # the worker died while idle; without a confirmed batch, an item may be the cause
+                return {}  # it died while idle; in a worker that never confirmed a batch, an item may be the cause
             return self._failed(f"the worker died, with status {status}")
         if pid != self.pid:
             return {}
@@ -195,7 +195,7 @@ class Worker:
         return self._done(Verdict(Outcome.TIMEOUT, math.nan, self.seconds, detail=f"no verdict in {self.seconds:g} s"))
 
     def kill(self) -> None:
-        for end in (os.killpg, os.kill):  # os.kill is needed if the worker is too young to have a group
+        for end in (os.killpg, os.kill):  # os.kill is needed if the worker has not created its group yet
             with contextlib.suppress(ProcessLookupError):
                 end(self.pid, SIGKILL)
 

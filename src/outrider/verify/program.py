@@ -9,9 +9,9 @@ from outrider.texts import late_pattern
 
 Code = Literal["block", "completion"]
 
-# A completion of a function ends before the first of these stop strings, from Chen et al. 2021, section 2.1.
+# A completion of a function ends before the first of these stop strings (Chen et al. 2021, section 2.1).
 STOPS = late_pattern(r"\n(?=class|def|#|if|print)")
-LONGEST_STRING = 5_000  # maximum characters of a string that may contain fences; a longer string counts as unclosed
+LONGEST_STRING = 5_000  # maximum characters of a string that may contain fences; longer strings count as unclosed
 
 _PYTHON = late_pattern(r"(?:i?python|py)(?:3[\d.]*)?")
 _ITEM = r"(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*"  # a fence may begin on the line of its list item
@@ -54,11 +54,11 @@ def program_of(text: str, finished: bool, code: Code) -> str | None:
     r"""Return the program in a response; None without a program.
 
     With ``code="block"``, the program is the content of the last fenced block marked as Python or, if no block is
-    marked as Python, of the last block without a language. Blocks of other languages never count. An unclosed block
-    ends with the response if the response is finished; otherwise the block does not count. As in Markdown, the
+    marked as Python, of the last block without a language. Blocks of other languages never count. If the last block is
+    not closed, it ends with a finished response; in a truncated response, it does not count. As in Markdown, the
     indentation of a fence is removed from the content of the block. A fence inside a string of a program is part of the
     program. With ``code="completion"``, the program is the response up to the first line that begins with ``class``,
-    ``def``, ``#``, ``if`` or ``print``, which are the stop strings of HumanEval's authors.
+    ``def``, ``#``, ``if`` or ``print``. These are the stop strings used by HumanEval's authors.
 
     >>> program_of("First\n```python\nx = 1\n```\nwhich prints\n```text\n1\n```", True, "block")
     'x = 1\n'
@@ -114,12 +114,12 @@ def _fence(match: re.Match[str]) -> _Fence:
 
 
 def _closing(text: str, fences: list[_Fence], opening: int) -> int:
-    """Return the index of the fence that closes a block; the number of fences if the block is never closed.
+    """Return the index of the fence that closes a block, or the number of fences if no fence closes it.
 
     A fence inside a triple-quoted string does not close a Python block if the number of fences in the string is even,
     as in a docstring with an example.
     """
-    # an odd number of fences in a string means that the string was never closed, and one of them ends the block
+    # with an odd number of fences, the string was never closed, and one of the fences ends the block
     first = fences[opening]
     is_python = not first.language or _PYTHON.fullmatch(first.language)
     at, position = opening + 1, first.end
@@ -138,7 +138,7 @@ def _closing(text: str, fences: list[_Fence], opening: int) -> int:
 
 
 def _read(text: str, start: int, until: int) -> int:
-    """Read Python from ``start``; return ``until`` or, if it is in a triple-quoted string, the end of the string."""
+    """Read Python from ``start``. Return ``until`` or, if it is in a triple-quoted string, the end of the string."""
     while start < until and (lexeme := _LEXEME.search(text, start, until)):
         start = lexeme.end()
         if quotes := lexeme["quotes"]:

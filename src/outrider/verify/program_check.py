@@ -42,8 +42,8 @@ KILLED = -9
 class ProgramCheck:
     """Runs programs in a sandbox with limits. The wall-clock limit is a share of the verdict's time limit.
 
-    If the program fails, the verdict is incorrect. If the machine is too busy, the verdict is a timeout, and if the
-    sandbox fails, an error. Neither of the two has a score.
+    If the program fails, the verdict is incorrect. If the machine is too busy, the verdict is a timeout. If the sandbox
+    fails, the verdict is an error. Timeouts and errors have no score.
 
     Raises:
         UserError: no sandbox works on this machine, but ``isolation`` is ``required``.
@@ -54,7 +54,7 @@ class ProgramCheck:
         self._isolation = isolation
 
     def prepare(self) -> None:
-        """Find out which kind of sandbox this machine supports, before the time limit of a verdict starts."""
+        """Find the kind of sandbox that this machine supports, before the time limit of a verdict starts."""
         find_way(self._isolation)
 
     def by_output(self, source: str, pairs: Sequence[tuple[str, str]], tolerance: float | None, case: bool) -> Verdict:
@@ -65,7 +65,7 @@ class ProgramCheck:
         return self._caught(lambda: self._by_output(source, pairs, partial(same_token, tolerance=tolerance, case=case)))
 
     def by_calls(self, source: str, calls: Mapping[str, Any]) -> Verdict:
-        """Verify a program by the results of a function, see :func:`outrider.verify.inside.functional.verify_calls`."""
+        """Verify a program by what a function returns; see :func:`outrider.verify.inside.functional.verify_calls`."""
         planned = {"tests": [""] * len(calls["cases"]), "setup": 0, "calls": calls}
         return self._caught(lambda: self._by_tests(source, PRELUDE, planned))
 
@@ -124,7 +124,7 @@ def verdict_of(result: Mapping[str, Any], planned: Mapping[str, Any], cpu_second
     """Convert the result of the tests to a verdict.
 
     Raises:
-        SandboxError: the tests could not be run, which is not the program's fault.
+        SandboxError: the tests could not be run, for a reason outside the program.
     """
     stage, seen = result["stage"], result.get("seen", "")
     tests, first = planned["tests"], planned["setup"]

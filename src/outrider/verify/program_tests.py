@@ -1,7 +1,7 @@
 """Reads the tests of a program in the formats that data sets use, and converts the tests to one format.
 
-A test by output is a pair of texts (input and expected output). A test by a call has the call's arguments and the
-accepted return values.
+A test by output is a pair of texts: input and expected output. A test by a call consists of the call's arguments and
+the accepted return values.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WANTED = (
 )
 STATEMENTS = "tests that are Python statements are those of the verifier unit_tests"
 SHOWN = 60  # maximum characters of a value in an error message
-BY_OUTPUT = ("stdin_stdout", "stdin", "stdio", "standard_input")  # values of ``type`` or ``testtype``
+BY_OUTPUT = ("stdin_stdout", "stdin", "stdio", "standard_input")  # possible values of ``type`` or ``testtype``
 BY_CALLS = ("functional", "function_call", "call_based")
 _NAMES = ("fn_name", "func_name")
 _DEFINED = re.compile(r"^[ \t]*def[ \t]+([A-Za-z]\w*)", re.MULTILINE)
@@ -31,8 +31,8 @@ class ProgramTests(NamedTuple):
 
     Attributes:
         pairs: inputs and expected outputs; empty if the tests are calls.
-        calls: for each call, the arguments, the members of a single list argument that may instead be all arguments (or
-            None), and the accepted return values.
+        calls: one list per call, with the arguments, the members of a single list argument if they may be the arguments
+            instead (otherwise None), and the accepted return values.
         function: name of the called function; empty: the program's only or main function is called.
     """
 
@@ -44,11 +44,11 @@ class ProgramTests(NamedTuple):
 def read_tests(fields: Mapping[str, Any], name: str) -> ProgramTests:
     """Read the tests in a field of a row.
 
-    A row may name the function in the field ``fn_name`` or ``func_name``, in ``metadata`` with one of these, or in
+    A row may name the function in a field ``fn_name`` or ``func_name``, which may also be inside ``metadata``, or in
     ``starter_code``.
 
     Raises:
-        ValueError: the tests have an unknown format, or a program that does nothing would pass the tests.
+        ValueError: the tests have an unknown format, or a program that does nothing would pass them.
 
     >>> read_tests({"tests": '{"inputs": ["1 2"], "outputs": ["3"]}'}, "tests").pairs
     [['1 2', '3']]
@@ -112,7 +112,7 @@ def _listed(held: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def _names(listed: Sequence[Mapping[str, Any]], held: Any, fields: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the possible names of the function; names written nearest to the tests come first."""
+    """Yield the names that the function may have. Names written nearest to the tests come first."""
     for holder in (listed[0], held, fields):
         if isinstance(holder, Mapping):
             metadata = holder.get("metadata")
@@ -160,7 +160,7 @@ def _calls(listed: Sequence[Mapping[str, Any]], name: str) -> list[list[Any]]:
     for number, test in enumerate(listed, 1):
         if missing := [key for key in ("input", "output") if key not in test]:
             raise ValueError(f"test {number} of the field {name!r}: no field {missing[0]!r}")
-    # APPS and data sets made from it wrap each value in a one-member list. If all values are wrapped, both forms count
+    # APPS and data sets made from it put each value into a one-member list. If all tests do so, both forms are accepted
     wrapped = all(isinstance(test["output"], list) and len(test["output"]) == 1 for test in listed)
     right = [_expected(test["output"], wrapped, isinstance(test["input"], str)) for test in listed]
     if all(values[0] is None for values in right):

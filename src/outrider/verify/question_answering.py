@@ -1,7 +1,7 @@
-"""Verifies short free-text answers by exact match or F1 after the normalisation of SQuAD, with aliases.
+"""Verifies short free-text answers by exact match or F1 after SQuAD's normalisation. Gold answers may have aliases.
 
 Source: Rajpurkar et al. 2016 (arXiv 1606.05250) for exact match and F1. Yang et al. 2018 (arXiv 1809.09600, HotpotQA)
-for the answers yes and no.
+for the rule on the answers "yes" and "no".
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class QuestionAnswering(Verifier):
     """Accepts an answer if it equals the gold answer or an alias after :func:`normalise`; the score is 0 or 1.
 
     With a threshold ``f1``, the score is the largest :func:`f1` over the gold answer and its aliases, and the answer
-    is correct if the score is at least the threshold. The field of the gold answer may contain a list of accepted
+    is correct if the score is at least the threshold. The gold answer's field may contain a list of accepted
     answers. The time is linear in the length of the response.
 
     ``take`` selects the answer in the response. ``tag``: the text in the last pair of ``<answer>`` and ``</answer>``
-    without another such tag inside, even if the response was truncated later. ``last_line``: the last line that is not
+    that contains no other such tag, even if the response was truncated later. ``last_line``: the last line that is not
     blank. ``whole``: the whole response. With ``last_line`` and ``whole``, a truncated response has no answer.
     """
 
@@ -89,7 +89,7 @@ class QuestionAnswering(Verifier):
 def normalise(answer: str) -> str:
     """Convert to lower case, remove ASCII punctuation, articles and extra white space, and compose Unicode (NFC).
 
-    A step that would leave an empty text is skipped, so that the blood group "A" and the band "The The" can be answers.
+    If a step would leave an empty text, it is skipped, so the blood group "A" and the band "The The" can be answers.
 
     >>> normalise(" The  Beatles' "), normalise("A"), normalise("!!!")
     ('beatles', 'a', '!!!')
@@ -101,8 +101,8 @@ def normalise(answer: str) -> str:
 
 
 def f1(answer: str, right: str) -> float:
-    r"""Return F1, the harmonic mean of precision and recall, over the words of an answer. A repeated word counts each
-    time.
+    r"""Return F1, the harmonic mean of precision and recall, over the words of an answer. Repeated words count several
+    times.
 
     .. math:: F_1 = 2 |A \cap R| / (|A| + |R|)
 

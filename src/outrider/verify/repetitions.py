@@ -35,7 +35,7 @@ def joined_boxes(boxes: Sequence[str], keys: Sequence[str], repeated: bool) -> s
 
 
 def without_repetitions(gold: str, answer: str) -> str:
-    """Remove repeated members from an answer, unless the gold answer repeats a member.
+    """Remove repeated members from an answer unless the gold answer has repeated members too.
 
     >>> without_repetitions("7", "7, 7"), without_repetitions("-2,-2", "-2, -2"), without_repetitions("(1,1)", "1, 1")
     ('7', '-2, -2', '1, 1')

@@ -1,9 +1,9 @@
-r"""Detects a formula that is another formula with rewritten numbers, as \sqrt{243-1} for \sqrt{242}.
+r"""Detects formulas that equal another formula except for rewritten numbers, such as \sqrt{243-1} for \sqrt{242}.
 
 Each number of the known formula may be replaced by an expression without letters that has the same value, for example 5
-by (6-1), \frac{5 \cdot 7}{7} or \sqrt{25}. Sums and products are flat in both formulas, so several summands may replace
-one number. Extra operands are allowed, since a copy with additions is still a copy. Nothing else is evaluated, so 20+5
-is not a rewriting of 9+16 although both are 25.
+by (6-1), \frac{5 \cdot 7}{7} or \sqrt{25}. Sums and products are flat in both formulas, so one number may be replaced
+by several summands. Extra operands are allowed, since a copy with additions is still a copy. Nothing else is evaluated,
+so 20+5 is not a rewriting of 9+16 although both are 25.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _holds_all(parts: Sequence[Tree], known: Sequence[Tree], kind: str) -> bool:
 
 
 def _writing(parts: Sequence[Tree], known: Tree, kind: str) -> tuple[int, ...] | None:
-    """Return the indices of the operands that replace a known operand: an identical operand, otherwise the fewest."""
+    """Return the indices of the operands that replace a known operand: an equal one, otherwise as few as possible."""
     exact = next((i for i, part in enumerate(parts) if part.key == known.key), None)
     if exact is not None:
         return (exact,)
@@ -70,7 +70,7 @@ def _writing(parts: Sequence[Tree], known: Tree, kind: str) -> tuple[int, ...] |
         if is_rewritten(part, known):
             return (i,)
     inverse = known.kind == "Pow" and known.parts[0].kind == "number" and known.parts[1].key == "-1"
-    if not kind or not (known.kind == "number" or inverse):  # such as 7*8 in a denominator for 56
+    if not kind or not (known.kind == "number" or inverse):  # an inverse as well: 7*8 in a denominator replaces 56
         return None
     closed = [i for i, part in enumerate(parts) if _is_closed(part)][:MOST_NUMBERS]
     for size in range(2, MOST_TOGETHER + 1):

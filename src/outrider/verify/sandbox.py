@@ -2,8 +2,8 @@
 
 Each sandbox has a separate process namespace and no network. From the disk, only Python and the C libraries are
 visible, read-only. ``/tmp`` is empty and in memory, and all resources are limited. If `bwrap` is installed, it creates
-the sandbox; otherwise Outrider does so by system calls (:mod:`outrider.verify.inside.namespaces`). ``docs/sandbox.md``
-lists attacks against which the sandbox does not protect.
+the sandbox; otherwise Outrider creates it by system calls (:mod:`outrider.verify.inside.namespaces`).
+``docs/sandbox.md`` lists attacks that the sandbox does not prevent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Way = Literal["bwrap", "namespaces", "none"]
 
 SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")  # needed by dynamically linked programs
 PYTHON = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
-# in an order in which each module comes after the modules that it imports
+# each module comes after the modules that it imports
 PARTS = ["plain", "namespaces", "seccomp", "child", "programs", "compare", "calls", "functional", "unit", "guest"]
 START = """
 import marshal, sys
@@ -54,10 +54,10 @@ ENVIRONMENT = {
     "HOME": "/tmp",
     "LANG": "C.UTF-8",
 }  # a fixed hash seed gives sets a fixed order, so verdicts are reproducible
-LARGEST_REPLY = 1 << 30  # bytes; the limit on output already limits the messages of the guest
+LARGEST_REPLY = 1 << 30  # maximum bytes of a reply; the limit on output already limits what the guest sends
 LOOK_SECONDS = 0.25  # mean time between checks of a sandbox that has not answered
 MEMORY_RAN_OUT = "the program was killed while memory ran out on the machine"
-PARENTS = 3  # number of the sandbox's own processes, which the kernel counts together with those of the program
+PARENTS = 3  # number of the sandbox's own processes, which the kernel counts together with the program's processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,10 @@ class Limits:
     """Resource limits of one untrusted program.
 
     Attributes:
-        seconds: wall-clock limit of the whole sandbox. Set a large limit, since the clock also runs while the machine
-            is busy with other work.
-        cpu_seconds: CPU time limit per process. A small limit is safe, since CPU time does not depend on the machine's
-            other load.
+        seconds: wall-clock limit of the whole sandbox. Set a large limit, since the clock also runs while other work
+            keeps the machine busy.
+        cpu_seconds: CPU time limit per process. A small limit is safe, since the CPU time of a program does not depend
+            on other work on the machine.
         memory_gb: maximum address space per process, in GiB.
         processes: maximum number of processes and threads at any time.
         output_mb: maximum size in MiB of each file that the program writes, including standard output.
@@ -89,7 +89,7 @@ class Limits:
         return {
             "cpu": self.cpu_seconds,
             "memory": int(self.memory_gb * 2**30),
-            # no limit without a user namespace, since the kernel would count all processes of this user
+            # without a user namespace, there is no limit, since the kernel would count all processes of this user
             "processes": self.processes + PARENTS if way != "none" else 0,
             "file": self.output_mb << 20,
             "files": self.files,
@@ -104,8 +104,8 @@ class ProgramResult:
         status: exit status, or minus the number of the signal that ended the program.
         stdout: the whole standard output.
         stderr: the last part of standard error.
-        cpu_seconds: CPU time of the program and of the children that it waited for.
-        used_up: whether the program was ended because it reached its limit of CPU time.
+        cpu_seconds: CPU time in seconds of the program and of the children that it waited for.
+        used_up: whether the program was ended because it reached its CPU time limit.
         full: whether the output reached its size limit.
     """
 
@@ -118,7 +118,7 @@ class ProgramResult:
 
 
 class SandboxError(RuntimeError):
-    """The sandbox or the machine failed, which is not the fault of the program."""
+    """The sandbox or the machine failed, for a reason outside the program."""
 
 
 class ProgramFaultError(RuntimeError):
@@ -129,7 +129,7 @@ class Sandbox:
     """One sandbox, used in a ``with`` block. At the end of the block, its processes are killed and its files deleted.
 
     Args:
-        job: the job of the guest, see :mod:`outrider.verify.inside.guest`; this class adds the limits to the job.
+        job: the job of the guest (:mod:`outrider.verify.inside.guest`), to which this class adds the limits.
         limits: the limits of the program.
         way: the method that creates the sandbox, see :func:`find_way`.
 
@@ -205,7 +205,7 @@ class Sandbox:
                 process.wait(1.0)
         with contextlib.suppress(
             ProcessLookupError
-        ):  # without namespaces, the program is in this process group, and may live longer than the group's leader
+        ):  # without namespaces, the program is in this process group, and may outlive the group's leader
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         if self._folder:
@@ -222,7 +222,7 @@ class Sandbox:
             return ProgramFaultError(
                 f"the returned value used up {self._limits.cpu_seconds} s of CPU time of the tests"
             )
-        # if lack of memory does not explain a death by signal, the program is the cause, since no other process sends
+        # if a signal ended the sandbox although memory was left, the program is the cause, since no other process sends
         # signals
         if (status < 0 or status > 128) and not self.memory_ran_out:
             return ProgramFaultError(f"it ended its tester, with status {status}")
@@ -268,7 +268,7 @@ class Programs(Sandbox):
 
 def _command(way: Way, limits: Limits) -> list[str]:
     shown, hidden = shown_and_hidden()
-    python = [PYTHON, "-P", "-s", "-S", "-B", "-X", "utf8"]  # without packages, user folder and bytecode files
+    python = [PYTHON, "-P", "-s", "-S", "-B", "-X", "utf8"]  # no installed packages, user folder or bytecode files
     scratch = str(limits.scratch_mb << 20)
     guest = [*python, "-c", START, way, str(os.getpid()), scratch, os.pathsep.join(shown), os.pathsep.join(hidden)]
     return [*_bwrap(shown, hidden, scratch), *guest] if way == "bwrap" else guest
@@ -291,7 +291,7 @@ def _bwrap(shown: list[str], hidden: list[str], scratch: str) -> list[str]:
 @functools.cache
 def _guest() -> bytes:
     """Return the compiled code that runs inside the sandbox."""
-    # the code is sent through the pipe, so that no file of Outrider must be visible inside
+    # the code is sent through the pipe, so no file of Outrider has to be visible inside
     modules: list[tuple[str, CodeType]] = []
     for name in ["outrider.verify.inside", *(f"outrider.verify.inside.{part}" for part in PARTS)]:
         spec = importlib.util.find_spec(name)
@@ -305,7 +305,7 @@ def _guest() -> bytes:
 
 @functools.cache
 def shown_and_hidden() -> tuple[list[str], list[str]]:
-    """Return the paths visible inside (C libraries, Python, its standard library), and hidden paths below them."""
+    """Return the paths visible inside (C libraries, Python, its standard library), and the hidden paths below them."""
     libraries = [os.path.join(sys.base_prefix, name) for name in ("lib", "lib64")]
     shown: list[str] = []
     for path in sorted({*SYSTEM, PYTHON, *libraries, os.path.dirname(os.__file__)}, key=len):

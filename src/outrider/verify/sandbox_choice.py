@@ -88,9 +88,9 @@ def why_not(way: Way) -> str:
 
 @contextmanager
 def outside(limits: Limits, only: Sequence[str] = tuple(probes.PROBES)) -> Iterator[dict[str, Any]]:
-    """Context manager that yields facts for the probes: the limits, and things outside the sandbox that probes try to
-    find."""
-    name = f"\0outrider-{secrets.token_hex(8)}"  # an abstract address, which is visible in the whole network namespace
+    """Context manager that yields facts for the probes: the limits, and things outside the sandbox that the probes try
+    to reach."""
+    name = f"\0outrider-{secrets.token_hex(8)}"  # abstract addresses are visible in the whole network namespace
     with tempfile.NamedTemporaryFile() as file, socket.socket(socket.AF_UNIX) as listener:
         listener.bind(name)
         listener.listen()

@@ -1,4 +1,4 @@
-"""Decides from outside whether a sandbox is late because of its program, or because the machine is busy."""
+"""Decides from outside a sandbox whether it is late because of its program, or because the machine is busy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 PROC = Path("/proc")
 TICK = os.sysconf("SC_CLK_TCK")
-OWN_SHARE = 0.8  # if the program's own time is at least this share, lateness is its fault
+OWN_SHARE = 0.8  # lateness is the program's fault if its own time is at least this share of the elapsed time
 SPARE_THREADS = 1  # allowed runnable threads beyond the number of processors, such as one that is waking another
 TESTER_SECONDS = 2  # CPU time that tests may use in addition to the program
 
@@ -20,10 +20,10 @@ TESTER_SECONDS = 2  # CPU time that tests may use in addition to the program
 class _Thread(NamedTuple):
     """A thread of a sandbox."""
 
-    started: float  # seconds from the machine's start
+    started: float  # seconds between the machine's start and the thread's start
     state: str
     priority: tuple[str, str]  # niceness and scheduling policy
-    vforked: bool  # whether the thread may wait in vfork for a child; then the state of the child counts instead
+    vforked: bool  # whether the thread may wait in vfork for a child; if so, the child's state counts instead
 
 
 class Watch:
@@ -34,9 +34,9 @@ class Watch:
     can fake:
 
     - CPU time of the program's processes counts as the program's own time.
-    - Time during which no older thread of the program is runnable is also the program's own time. A thread that waits
-      in ``vfork`` looks like one that waits for a disk, so its child counts instead. A thread that lowered its priority
-      does not count, and neither does a thread that was created after the last look.
+    - Time during which no thread of the program is runnable or waits for a disk is also its own time. Threads that
+      wait in ``vfork`` do not count, since they look like threads that wait for a disk; their children count instead.
+      Threads with lowered priority do not count either, nor do threads created after the last look.
     - Time during which the program has more runnable threads than there are processors is also its own time, since
       these threads wait for each other.
     - Lateness is the program's fault if its own time is at least four fifths of the elapsed time. Lateness is also its
@@ -58,29 +58,29 @@ class Watch:
         self._cpu_before, self._new = 0.0, True
 
     def asked(self) -> None:
-        """Note a new request, for which earlier CPU time does not count. Young threads count until the next look."""
+        """Note a new request. Earlier CPU time does not count for it, and new threads count until the next look."""
         self._cpu_before, self._new = self._cpu(), True
 
     def next_look(self, about: float) -> float:
-        """Return the seconds until the next look, a random number so that a program cannot prepare for the look."""
+        """Return random seconds until the next look, so that a program cannot prepare for the look."""
         return about * random.uniform(0.5, 1.5)
 
     def look(self, most: float) -> None:
-        """Record whether a thread of the sandbox waits for the machine.
+        """Record whether the program is waiting for the machine.
 
-        A look covers the time since the last look, but at most ``most`` seconds, since this process too may have had to
-        wait.
+        A look covers the time since the last look, but at most ``most`` seconds, since this process may also have had
+        to wait.
         """
         now = time.monotonic()
         threads = list(_threads(self._pid))
         if threads and not self._waits(threads):
             self._own += min(now - self._looked, most)
-        self._cpu()  # for a process that ends before its parent waits for it, the last observed CPU time counts
+        self._cpu()  # record the CPU time of processes that may end before their parents wait for them
         self._looked, self._new = now, False
 
     @property
     def own(self) -> str:
-        """Return how the program used its time if its lateness is the program's own fault; otherwise an empty text."""
+        """Return how the program used its time if its lateness is its own fault; otherwise an empty string."""
         cpu = self._cpu()
         passed = time.monotonic() - self._begun
         if cpu + self._own < OWN_SHARE * passed and cpu - self._cpu_before <= self._most:
@@ -105,7 +105,7 @@ class Watch:
                 times = [int(ticks) / TICK for ticks in fields[11:15]]
                 waited_for += sum(times)
                 self._used[pid, fields[19]] = sum(times[:2])
-        # the first sum lacks processes whose parent did not wait, the second lacks the time after the last look
+        # the first sum lacks processes that no parent waited for; the second lacks CPU time since the last look
         return max(waited_for, sum(self._used.values()))
 
 

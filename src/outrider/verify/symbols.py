@@ -1,7 +1,7 @@
-r"""Replaces symbols of several characters by one letter, since the parser would reject such symbols or read products.
+r"""Replaces symbols of several characters by one letter, since the parser rejects them or reads them as products.
 
 m_{\max}, M_\odot and x^* are names. \nabla\cdot and \nabla\times are two different operators, not products. The cross
-product of two vectors is not their dot product, and depends on their order.
+product of two vectors is not their dot product, and it depends on the order of the vectors.
 """
 
 from __future__ import annotations

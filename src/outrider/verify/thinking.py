@@ -5,11 +5,12 @@ The answer is the text after the last closed reasoning block. If a block is neve
 like a truncated response. The code is pure Python, takes linear time, and never raises.
 
 - A closing mark without an opening mark ends a block that the prompt opened, or whose opening mark is missing.
-- Inside a block, only the closing mark of this block counts, so the outer block also ends a block nested in it. In any
-  case, the answer follows the last closing mark.
+- Inside a block, only the closing mark of this block counts, so the end of a block also ends all blocks inside it. The
+  answer always follows the last closing mark.
 - Marks in a closed fenced block, in ``<tool_call>…</tool_call>`` or directly within quotes or backticks are ignored: a
-  program may print ``"<think>"``. There are two exceptions, so that reasoning cannot hide in these places. Marks count
-  in a fence that begins with an opening mark. A closing mark without an opening mark counts if it is alone on its line.
+  program may print ``"<think>"``. There are two exceptions, so that reasoning cannot be hidden in these places. In a
+  fence that begins with an opening mark, marks count. A closing mark without an opening mark counts if it is alone on
+  its line.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from outrider.record import Problem
 from outrider.texts import MARKS
 
 UNCLOSED = "reasoning block not closed"
-_LONGEST_END = 200  # number of characters at the end of a prompt that are searched for an opening mark
+_LONGEST_END = 200  # maximum characters at the end of a prompt that are searched for an opening mark
 _LONGEST_QUOTE = 200  # maximum characters of a quotation
 _QUOTES = {'"': '"', "'": "'", "`": "`", "\u201c": "\u201d", "\u2018": "\u2019"}
 _TAG = re.compile(r"</?\w+>")
@@ -52,8 +53,8 @@ class _Mark(NamedTuple):
     start: int
     end: int
     kind: str  # "open", "close", "fence" or "call"
-    name: str  # for a mark, the closing mark; for a fence, its signs
-    closes: bool = False  # whether it can be a closing one: a fence without a language, or the end of a call
+    name: str  # for a reasoning mark, the closing mark; for a fence, its signs
+    closes: bool = False  # whether the mark can end a passage: a fence without a language, or the end of a call
 
 
 def split_thinking(text: str, marks: Mapping[str, str] | None = None, prompt: str = "") -> SplitThinking:
@@ -105,7 +106,7 @@ class TurnThinking:
     With a chat template, a block ends with its turn, since the template begins a new message for every turn.
 
     Attributes:
-        problem: the problem, including the end of the text that the next turn continues.
+        problem: the problem; its ``prompt_end`` is the end of the text that the next turn continues.
     """
 
     def __init__(self, problem: Problem, marks: Mapping[str, str] | None = None) -> None:
@@ -122,7 +123,7 @@ class TurnThinking:
 
 @lru_cache(16)
 def _pattern(marks: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str] | None, dict[str, tuple[str, str]]]:
-    """Return a pattern of all marks, and a table from lower-case marks to their kind (open or close) and closing
+    """Return a pattern of all marks, and a table with the kind (open or close) and the closing mark of each lower-case
     mark."""
     names = {_key(closing): ("close", closing.lower()) for _, closing in marks}
     names |= {_key(opening): ("open", closing.lower()) for opening, closing in marks}
@@ -136,7 +137,7 @@ def _pattern(marks: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str] | None
 
 
 def _with_space(sign: re.Match[str]) -> str:
-    """Return a pattern for a sign of a tag, which allows a space beside the sign."""
+    """Return a pattern for a sign of a tag that allows a space beside the sign."""
     return {"<": "< ?", "</": "< ?/ ?", ">": " ?>"}[sign[0]]
 
 
@@ -186,8 +187,8 @@ def _ends_a_quotation(text: str, mark: re.Match[str]) -> bool:
 
 
 def _last_closed(text: str, marks: list[_Mark], inside: str | None) -> tuple[int, int, str | None]:
-    """Return the start of the text after the last closed block, the start of its closing mark, and a missing closing
-    mark."""
+    """Return the start of the text after the last closed block, the start of its closing mark, and the closing mark of
+    a block that is not closed."""
     begin = closed = at = 0
     ends = _ends_of_fences(text, marks)
     until, in_fence = -1, False  # index of the mark that ends the current fence; whether a block was opened in it
@@ -210,8 +211,8 @@ def _last_closed(text: str, marks: list[_Mark], inside: str | None) -> tuple[int
 
 
 def _ends_of_fences(text: str, marks: list[_Mark]) -> list[int]:
-    """Return for each mark the index of the mark that closes this fence; -1 if none does, or if a block begins the
-    fence."""
+    """Return, for each mark, the index of the mark that closes the fence it opens; -1 if no mark does, or if a block
+    begins the fence."""
     ends = [-1] * len(marks)
     closing: dict[str, int] = {}  # index of the next mark that can close a fence, by the fence's signs
     for at in range(len(marks) - 1, -1, -1):
@@ -244,6 +245,6 @@ def _bare(thinking: str, pattern: re.Pattern[str]) -> str:
 
 
 def _behind(answer: str) -> str:
-    """Return the text after a block without leading blank lines. The first line of a program keeps its indentation."""
+    """Return the text after a block without its leading blank lines. The first line keeps its indentation."""
     blank = len(answer) - len(answer.lstrip())
     return answer[answer.rfind("\n", 0, blank) + 1 :]

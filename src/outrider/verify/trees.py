@@ -1,7 +1,7 @@
 r"""Builds expression trees in a canonical form that is not evaluated, so that two notations of a formula are equal.
 
 Expressions have the same form if they differ only in brackets, in the order of summands and factors, or in operations
-without effect: + 0, times 1, / 1, first powers and double minus signs.
+without effect: plus 0, times 1, divided by 1, first powers and double minus signs.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _tree(expr: Any) -> Tree:
         return _power(*(_tree(arg) for arg in expr.args))
     if not expr.args:
         return Tree(str(expr), "letter" if expr.is_Symbol else "number", (), expr)
-    if name in ("Sum", "Product"):  # the name of the index has no meaning
+    if name in ("Sum", "Product"):  # the name of the index has no meaning, so every index gets the same name
         expr = expr.xreplace({limit[0]: Symbol("index", real=True) for limit in expr.limits})
     parts = tuple(
         _tree(arg) if hasattr(arg, "args") and hasattr(arg, "is_Symbol") else _bounds(arg) for arg in expr.args
@@ -86,10 +86,10 @@ def joined(kind: str, parts: Sequence[Tree]) -> Tree:
         return flat[0]
     if not flat:
         return _tree(sympy.Integer(int(neutral)))
-    # only for a rational number, since minus pi is a product of two factors in sympy as well
+    # only for rational numbers: for sympy as well, minus pi is a product of two factors
     if kind == "Mul" and len(flat) == 2 and minus and flat[1].whole.is_Rational:
         return _tree(-flat[1].whole)
-    # without evaluation, since sympy would do computations that the answer has not done
+    # without evaluation, since sympy would compute what the answer has left uncomputed
     whole = getattr(sympy, kind)(*(part.whole for part in flat), evaluate=False)
     return Tree(f"{kind}({','.join(part.key for part in flat)})", kind, tuple(flat), whole)
 

@@ -1,9 +1,9 @@
 # ruff: noqa: RUF001, RUF002 - look-alike characters are the subject of this file
 r"""Converts notation that differs only in typesetting or Unicode characters to one plain form.
 
-The conversion does not change the meaning of a text. The conversion unifies fonts, spaces, bracket sizes, ``√`` and
-``\sqrt``, ``x_1`` and ``x_{1}``, and backslashes that were escaped twice, as in JSON inside JSON. The code is pure
-Python, takes linear time, and never raises.
+The conversion unifies fonts, spaces, bracket sizes, ``√`` and ``\sqrt``, ``x_1`` and ``x_{1}``, and backslashes that
+were escaped twice, as in JSON inside JSON. It does not change the meaning of a text. The code is pure Python, takes
+linear time, and never raises.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _SCRIPTS = late_pattern(f"[{_RAISED}]+|[{_LOWERED}]+")
 _ROOT = late_pattern(
     r"(?:√|(?<![\\A-Za-z])sqrt(?=\s*[({]))\s*(?:\(([^(){}]*)\)|\{([^{}]*)\}|([0-9.]+|[A-Za-z]|\\[A-Za-z]+))?"
 )
-_ESCAPED_ROOT = late_pattern(r"(?<!\\)((?:\\\\)*)\\√")  # \sqrt has a backslash itself; a double backslash ends a row
+_ESCAPED_ROOT = late_pattern(r"(?<!\\)((?:\\\\)*)\\√")  # drops the backslash; a double backslash ends a row instead
 _ROOT_OF_LETTER = late_pattern(rf"\\sqrt\s*(\\(?:{'|'.join(_GREEK.split())})(?![A-Za-z]))")
 _TWICE = late_pattern(
     r"(?<!\\)\\\\(?=(?:[dtc]?frac|left|right|sqrt|pi|text|cdot|times|leq?|geq?|neq|infty|cup|cap|in|pm|quad|circ|boxed|begin"

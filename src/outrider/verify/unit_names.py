@@ -13,10 +13,10 @@ from typing import Any
 def plan(prefix: str, setup: list[str], tests: list[str], entry_point: str, solution: str) -> dict[str, Any]:
     """Prepare the tests for the sandbox, see :func:`outrider.verify.inside.unit.verify_tests`.
 
-    A name that the tests use is taken from the tests, if they define the name. Otherwise, the name is taken from the
-    program if the prefix has only the head of the function, or if the reference solution defines the name. Further
-    sources are complete definitions in the prefix, then the built-ins, then the modules of the standard library, and
-    last the program. So a program that redefines ``abs``, ``check`` or a helper of its prompt changes no test.
+    A name that the tests use is taken from the tests if they define it. Otherwise, it is taken from the program if the
+    prefix contains only the head of the function, or if the reference solution defines the name. The next sources are
+    complete definitions in the prefix, the built-ins, and the modules of the standard library. The last source is the
+    program. So a program that redefines ``abs``, ``check`` or a helper of its prompt changes no test.
 
     Args:
         prefix: code that the response continues; its complete definitions are trusted.
@@ -68,8 +68,8 @@ def plan(prefix: str, setup: list[str], tests: list[str], entry_point: str, solu
 def whole_program(prefix: str, solution: str) -> str | None:
     r"""Return the reference solution as a standalone program; None if it is not Python.
 
-    The solution may continue the prefix or the head of the prefix's last function, or may be a whole program. In some
-    data sets, prefix and solution have different indentation.
+    The solution may be a whole program, or continue the prefix or the head of the prefix's last function. In some data
+    sets, prefix and solution have different indentation.
 
     >>> print(whole_program("def f(x):\n    'Doubles.'\n", "  return 2 * x"))
     def f(x):
@@ -110,7 +110,7 @@ def _runnable(code: str) -> str:
 
 
 def _definitions(code: str, label: str) -> tuple[set[str], set[str], set[str]]:
-    """Return the names that code defines at top level, the functions of which the code has only the head, and its
+    """Return the names that the code defines at top level, the functions of which it has only the head, and its
     imports."""
     try:
         body = ast.parse(code).body

@@ -30,7 +30,7 @@ _PER = re.compile(r"\s*(?:/|\bper\b)\s*")
 
 
 def compound(text: str, known: Callable[[str], object]) -> tuple[str, str] | None:
-    r"""Split a quantity from the product of units after it; return None without units, or if a word is not a unit.
+    r"""Split a quantity from the product of units after it. Return None without units, or if a word is not a unit.
 
     Args:
         known: function that returns whether a word is a unit.
@@ -52,7 +52,7 @@ def compound(text: str, known: Callable[[str], object]) -> tuple[str, str] | Non
     if not quantity or quantity.endswith(_DEGREE) or not words or not all(word and known(word[1]) for word in words):
         return None
     if re.fullmatch("[A-Za-z]+", tail) and not any(command in text for command, _ in _LETTERS):
-        return None  # units reads a single unit as it reads any other noun
+        return None  # the module units reads a single unit in the same way as any other noun
     return quantity, tail
 
 

@@ -1,8 +1,8 @@
 r"""Splits a quantity from the words after it, unless these words change the value of the quantity.
 
-Text in ``\text{…}``, a few words in plain letters, and any other noun (7 apples are 7) are units. Words that change the
-value are not units: 4 factorial, 3 in base 5, 4:30 p.m., 30° N, 5 million, 5 or more. The code is pure Python and takes
-linear time.
+Text in ``\text{…}``, a few words in plain letters, and any other noun are units, so 7 apples are 7. Words that change
+the value are not units: 4 factorial, 3 in base 5, 4:30 p.m., 30° N, 5 million, 5 or more. The code is pure Python and
+takes linear time.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def is_unit(words: str) -> bool:
 
 
 def agree(one: str, other: str) -> bool:
-    """Return whether two units may be the same. An empty unit matches every unit, and additional words are allowed.
+    """Return whether two units may be the same. An empty unit matches every unit, and either may have further words.
 
     >>> agree("cm", "centimeters"), agree("cm^2", "square centimeters"), agree("", "m"), agree("marbles", "red marbles")
     (True, True, True, True)
@@ -152,7 +152,7 @@ def _words(unit: str) -> set[str]:
 
 
 def _canonical(unit: str) -> str | None:
-    """Return a unit, or a quotient of two units, in canonical form; None if it is empty or unknown."""
+    """Return a unit, or a quotient of two units, in canonical form; None if the text is empty or not a known unit."""
     unit = _HOURLY.sub(lambda match: {"m": "mi/h", "k": "km/h"}[match[0][0].casefold()], unit)
     parts = [_simple(part) for part in _PER.split(unit)]
     return None if None in parts else "/".join(map(str, parts))

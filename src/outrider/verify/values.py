@@ -1,8 +1,8 @@
 r"""Evaluates an expression at a point: exactly if the value is rational, otherwise to a given precision.
 
 Only worker processes evaluate expressions. An expression without a value at a point (1/x at 0, \sqrt{x} at -1, n! at
-1/2) is undefined there, never zero and never complex. Only an expression with the imaginary unit is evaluated over the
-complex numbers.
+1/2) is undefined at this point, never zero and never complex. Only expressions with the imaginary unit are evaluated
+over the complex numbers.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import Any
 from outrider.verify.latex import UnreadableError
 
 LARGEST = (
-    1500  # maximum digits before the point, or zeros after it; larger numbers cannot be told from their neighbours
+    1500  # maximum digits before the point or zeros after it; beyond this, neighbouring numbers cannot be distinguished
 )
 LARGEST_AT_A_POINT = 300  # the same limit for expressions with letters, since these are evaluated at many points
 MOST_BITS = 400_000  # maximum bits of an exact number; 10^99999 has 332,193 bits
 MOST_BITS_AT_A_POINT = 20_000
-MOST_WORK = 4  # maximum bits of all exact numbers together, as a multiple of the limit above
+MOST_WORK = 4  # maximum bits of all exact numbers together, as a multiple of the limit for one number
 MOST_STEPS = 20_000  # maximum steps of one evaluation
 MOST_TERMS = 500  # maximum terms of a sum or product that is computed term by term
 
 _TRIGONOMETRIC = {f"{arc}{name}{h}" for arc in ("", "a") for name in ("sin", "cos", "tan") for h in ("", "h")}
 _ANALYTIC = _TRIGONOMETRIC | {"exp", "sec", "csc", "cot"}
-_DOMAINS: Mapping[str, Callable[[Any], bool]] = {  # domains of the functions that are not real everywhere
+_DOMAINS: Mapping[str, Callable[[Any], bool]] = {  # domains of functions that are not real everywhere
     "asin": lambda x: abs(x) <= 1,
     "acos": lambda x: abs(x) <= 1,
     "acosh": lambda x: x >= 1,
@@ -53,7 +53,7 @@ class Values:
     """Evaluates expressions at one point, to a given number of digits.
 
     Args:
-        point: the value of each letter, by the letter's name. If ``i`` has no value, it is the imaginary unit.
+        point: the value of each letter, by the letter's name. Without a value for ``i``, ``i`` is the imaginary unit.
         digits: number of decimal digits of values that are not rational.
         over_complex: whether roots and logarithms of negative numbers have values.
     """
@@ -65,7 +65,7 @@ class Values:
         self.digits = digits
         self.over_complex = over_complex
         self.span = 0.0
-        """The largest absolute log10 of any intermediate number; this is the most digits that cancellation can lose."""
+        """The largest absolute log10 of any intermediate number. Cancellation can lose at most this many digits."""
         self._steps = self._bits = 0
         self._largest = LARGEST_AT_A_POINT if point else LARGEST
         self._most_bits = MOST_BITS_AT_A_POINT if point else MOST_BITS
@@ -196,7 +196,7 @@ class Values:
             return self.context.power(self.inexact(base), self.inexact(exponent))
         if (
             expr.args[1].is_Rational and exponent.denominator % 2
-        ):  # the real root, as in schools; mpmath would return a complex root
+        ):  # the real root, as in schools, where mpmath would return a complex root
             root = self.context.power(self.inexact(-base), self.inexact(exponent))
             return -root if exponent.numerator % 2 else root
         raise NotRealError("an even root of a negative number")
@@ -296,7 +296,7 @@ class Values:
         if len(expr.limits) != 1 or len(expr.limits[0]) != 3 or not all(b.is_finite for b in expr.limits[0][1:]):
             raise UnknownError("a sum without an end")
         name, (first, last) = expr.limits[0][0].name, (self._whole(bound) for bound in expr.limits[0][1:])
-        if last < first:  # empty sums too, since a formula for the sum from 0 to n may not hold at n = -1
+        if last < first:  # an empty sum has no value, since a formula for the sum from 0 to n may not hold at n = -1
             raise UndefinedError("a sum that ends before it begins")
         if last - first >= MOST_TERMS:
             raise UnreadableError(f"a sum or product of more than {MOST_TERMS} terms")

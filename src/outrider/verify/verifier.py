@@ -1,4 +1,4 @@
-"""The interface of verifiers, which verify responses against fields of a table row."""
+"""The interface of verifiers, which verify responses with the help of fields of a table row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Verifier(Options):
     old_methods: ClassVar[Mapping[str, str]] = {"judge": "verify"}
 
     pooled: ClassVar[bool] = False
-    """Whether to verify in killable processes, since verifying may hang, use much memory or run third-party code."""
+    """Whether verifying needs processes that can be killed: it may hang, use much memory or run third-party code."""
 
     thinking: dict[Annotated[str, Field(min_length=1)], Annotated[str, Field(min_length=1)]] | None = Field(
         None,
@@ -31,7 +31,7 @@ class Verifier(Options):
     )
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> Any:
-        """Return the value for ``Problem.answer``, which is plain JSON data made from the fields of the problem's row.
+        """Return the value of ``Problem.answer``: plain JSON data, made from the fields of the problem's row.
 
         Args:
             fields: the fields of the row.
@@ -63,16 +63,16 @@ class Verifier(Options):
     def right_otherwise(self, problem: Problem) -> str | None:
         """Return a correct response in another notation; None if there is no other notation.
 
-        The check of a data set uses this response to find gold answers that are compared only as text.
+        ``outrider validate`` uses this response to find gold answers that are compared only as text.
         """
         return None
 
     def prepare(self) -> None:
-        """Do slow imports. Called once in each verifying process, before the time limit of the first verdict starts."""
+        """Do slow imports. Each verifying process calls this method once, before the first verdict's time limit."""
 
 
 class PooledVerifier(Verifier):
-    """A verifier that runs in a :class:`outrider.verify.pool.VerifierPool`, because it needs limits of time and
+    """A verifier that runs in a :class:`outrider.verify.pool.VerifierPool`, because it needs limits on time and
     memory."""
 
     pooled: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""A verifier that combines several verifiers, whose weighted scores it adds."""
+"""A verifier that adds the weighted scores of several verifiers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from outrider.verify.verifier import PooledVerifier, Verifier
 class WeightedSum(PooledVerifier):
     r"""Accepts a response if the weighted sum of several scores, :math:`\sum_i w_i s_i`, is at least ``success_at``.
 
-    Each verifier receives the whole response and removes the reasoning by itself. If a verifier finds the response
-    unparseable, this verifier's score is 0. A reward function that returns None does not apply to the problem and is
-    excluded from the sum, as in TRL. If no function applies, the outcome is *error*. If the outcome of one verifier is
-    *error* or *timeout*, the sum has the same outcome. The first verifier that applies provides the answer for majority
-    votes. The limits of time and memory hold for all verifiers together.
+    Each verifier receives the whole response and removes the reasoning itself. If a verifier finds the response
+    unparseable, its score is 0. A reward function that returns None does not apply to the problem and is excluded from
+    the sum, as in TRL. If no function applies, the outcome is *error*. If the outcome of one verifier is *error* or
+    *timeout*, the sum has the same outcome. The first verifier that applies provides the answer for majority votes. The
+    limits on time and memory apply to all verifiers together.
 
     Raises:
         UserError: the number of weights differs from the number of verifiers, or a weight is not finite.

@@ -1,7 +1,7 @@
 """The worker processes of :mod:`outrider.verify.pool`: ``python -m outrider.verify.worker CONTROL MEMORY_GB``.
 
 A new process, the *template*, imports the verifier once and forks workers on request. So a new worker starts within
-milliseconds, whatever the verifier imports.
+milliseconds, however long the imports took.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ Verify = Callable[[Problem, str, bool], Verdict]
 
 def run_template(control: Connection, memory_gb: float) -> None:
     """Import the verifier, then fork and reap workers on request.
-
     The first message contains the verifier and a function that serves a channel, such as :func:`run_worker`. Every
-    later message is a request. A request to fork contains ``"fork"`` and a channel; the reply is a pid or a negative
-    error number. A request to reap contains a worker's pid; the reply is the worker's exit status.
+    later message is a request. A request to fork consists of ``"fork"`` and a channel; the reply is a pid or a negative
+    error number. A request to reap consists of a worker's pid; the reply is the worker's exit status.
     """
     try:
         serve, served = pickle.loads(control.recv_bytes())
@@ -55,7 +54,7 @@ def run_template(control: Connection, memory_gb: float) -> None:
             control.send(-(error.errno or 1))
             continue
         if pid == 0:
-            os.setsid()  # a separate group, so that processes that the verifier starts are killed too
+            os.setsid()  # a new process group, so that processes that the verifier starts can be killed too
             control.close()
             threading.Thread(target=end_with, args=(template,), daemon=True).start()
             serve(served, channel, memory_gb)
@@ -89,16 +88,16 @@ def run_worker(verify: Verify, channel: Connection, memory_gb: float) -> None:
 def verify_item(verify: Verify, item: tuple[Problem, str, bool]) -> tuple[Verdict, bool]:
     """Verify one item. Return the verdict with the wall time, and whether this process is still usable.
 
-    If ``verify`` raises an exception or returns anything but a verdict, the verdict is ``ERROR`` without a score, never
-    with score 0. The fields of the verdict are converted to plain data, so that they can be sent to the parent and
-    written to disk.
+    If ``verify`` raises an exception or returns anything but a verdict, the verdict is ``ERROR`` without a score. The
+    score is never 0 in this case. The verdict's fields are converted to plain data, so that they can be sent to the
+    parent and written to disk.
     """
     start = time.perf_counter()
     usable = True
     try:
         verdict = plain_verdict(verify(*item))
     except BaseException as error:  # noqa: BLE001 - third-party code may even call sys.exit
-        error.__traceback__ = None  # its frames refer to the objects that used up the memory
+        error.__traceback__ = None  # its frames keep the objects that used up the memory
         usable = not isinstance(error, MemoryError)
         verdict = Verdict(Outcome.ERROR, math.nan, detail=writable(f"{type(error).__name__}: {error}"[:500]))
     return replace(verdict, seconds=time.perf_counter() - start), usable

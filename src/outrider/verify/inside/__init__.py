@@ -1,2 +1,2 @@
-"""The code inside the sandbox. A new process runs it for every verdict, so it imports only fast modules of the standard
-library."""
+"""The code inside the sandbox. A new process runs it for every verdict, so it imports only standard modules that load
+quickly."""

@@ -1,9 +1,9 @@
 """Lets tests call the tested program, which runs in another process. This module has the code for both processes.
 
-Results are returned as data: numbers, texts, and collections of numbers and texts. An object of a class that the
-program defines stays in the program's process, and the tests receive a handle to the object. A handle can be called and
-iterated, its attributes can be read and set, and it equals only itself. So no ``__eq__``, ``__bool__`` or ``__class__``
-of the program affects a test.
+Results are returned as data: numbers, texts, and collections of them. An object of a class that the program defines
+stays in the program's process, and the tests receive a handle to the object. A handle can be called and iterated, and
+its attributes can be read and set. It equals only itself. So no ``__eq__``, ``__bool__`` or ``__class__`` of the
+program affects a test.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ FEATURES = sum({getattr(__future__, name).compiler_flag for name in __future__.a
 
 
 class ProgramEnded(BaseException):
-    """The tested program ended. The class is a BaseException, so that ``except Exception`` in a test cannot hide the
-    end."""
+    """The tested program ended. The class is a BaseException, so that ``except Exception`` in a test does not catch
+    it."""
 
 
 class Unsendable(BaseException):
-    """A test passes an object to the program that is not data, so this harness cannot run the test."""
+    """A test passes an object to the program that is not data, so the test cannot be run in this way."""
 
 
 class MissingError(Exception):
@@ -99,7 +99,7 @@ class Handle:
 
     def __init__(self, tested: TestedProgram, number: int, name: str = "") -> None:
         for slot, value in (("_tested", tested), ("_number", number), ("_name", name or f"object {number}")):
-            # __setattr__ of this class sets attributes of the object in the program
+            # not `self.x = ...`, since __setattr__ of this class sets attributes of the object in the program
             object.__setattr__(self, slot, value)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -149,8 +149,8 @@ def shown(value: object) -> str:
 
 
 def answer_calls(prefix: str, source: str, frames: Frames) -> None:
-    """Run the process of the program: load the program, then reply to requests until the pipe closes."""
-    module = module_of(source, "solution")  # not "__main__", so that code under a guard with this name does not run
+    """Run in the program's process: load the program, then reply to requests until the pipe closes."""
+    module = module_of(source, "solution")  # so code under `if __name__ == "__main__"` does not run
     held: list[Any] = []
     me = os.getpid()
 
@@ -191,9 +191,9 @@ def answer_calls(prefix: str, source: str, frames: Frames) -> None:
 
 
 def parts(prefix: str, source: str, file: str) -> list[Any]:
-    """Compile a program and its prefix, separately if each of them compiles alone, otherwise as one text.
+    """Compile a program and its prefix: separately if each of them compiles alone, otherwise as one text.
 
-    A program that begins with imports from ``__future__`` can only be compiled separately.
+    A program that begins with imports from ``__future__`` compiles only separately.
     """
     if prefix:
         with Ignoring(SyntaxError, ValueError):
@@ -205,7 +205,8 @@ def parts(prefix: str, source: str, file: str) -> list[Any]:
 def functions_of(module: Any) -> tuple[list[str], list[str], str, str]:
     """Return the public methods of class ``Solution``, the program's functions, the main method and the main function.
 
-    The main method is the last method that no other method uses, and the main function the last that no other uses.
+    The main method is the last one that no other method uses. The main function is the last one that no other function
+    uses.
     """
     solution = getattr(module, "Solution", None)
     methods = {n: m for n, m in vars(solution).items() if _is_public(n, m)} if isinstance(solution, type) else {}

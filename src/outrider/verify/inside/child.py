@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def fork(limits: Mapping[str, int], keep: Sequence[int]) -> int:
-    """Fork a limited child, in which only the descriptors ``keep`` are open, as 0, 1, …; return its pid, in the child
-    0."""
+    """Fork a child with resource limits, in which only the descriptors ``keep`` are open, as 0, 1, …; return its pid,
+    or 0 in the child."""
     parent, pid = os.getpid(), os.fork()
     if pid == 0:
         control(DIE_WITH_PARENT, signal.SIGKILL)
@@ -33,7 +33,7 @@ def fork(limits: Mapping[str, int], keep: Sequence[int]) -> int:
 
 def end_of(pid: int) -> tuple[int, Any]:
     """Wait until a child process ends, and return its raw status and its resource usage."""
-    # a child that asks to be traced stops at a signal that would end others, so a stop does not count as the end
+    # a traced child stops at a signal that would end an untraced one, so a stop does not count as the end
     while True:
         _, status, usage = os.wait4(pid, 0)
         if not os.WIFSTOPPED(status):
@@ -61,11 +61,11 @@ def limit(which: int, soft: int, hard: int | None = None) -> None:
 
 
 def used_up(status: int, cpu: float, limits: Mapping[str, int]) -> bool:
-    """Return whether a process ended because it reached its limit of CPU time."""
+    """Return whether a process ended because it reached its CPU time limit."""
     by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     return by == signal.SIGXCPU or (
         by == signal.SIGKILL and cpu > limits["cpu"] / 2
-    )  # half of the limit, since different clocks measure the limit and the usage
+    )  # half of the limit, since the limit and the usage are measured by different clocks
 
 
 def kill_the_rest() -> None:

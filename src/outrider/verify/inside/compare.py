@@ -1,6 +1,6 @@
 """Compares values that a program printed or returned with expected values: numbers by value, anything else exactly.
 
-Printed tokens are compared outside the sandbox, returned values in the testing process inside the sandbox.
+Printed tokens are compared outside the sandbox. Returned values are compared in the testing process inside it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ def same_token(seen: str, expected: str, tolerance: float | None, case: bool) ->
 
     Equal texts match, and so do decimal numbers of equal value (``3.0`` and ``3``). If the expected number has a point
     or an exponent, numbers with ``|seen - expected| <= tolerance * max(1, |expected|)`` match as well. If the expected
-    number is an integer, only an equal number matches. Digits after a leading zero or a plus sign, ``nan`` and ``inf``
-    are compared as text.
+    number is an integer, only equal numbers match. Numbers with leading zeros or a plus sign, ``nan`` and ``inf`` are
+    compared as text.
 
     Args:
         tolerance: tolerance for decimal numbers; None: all tokens are compared as text; 0: only equal values match.
-        case: whether upper and lower case are different.
+        case: whether upper and lower case are distinguished.
 
     >>> [same_token(seen, "0.5", 1e-6, True) for seen in ("0.5000004", "5e-1", ".5", "0.50001")]
     [True, True, True, False]
@@ -109,7 +109,7 @@ def _digits(text: str) -> bool:
 
 
 def _key(key: object) -> object:
-    """Return a dictionary key in the form that JSON writes."""
+    """Return a dictionary key as JSON writes it: integers and booleans become texts."""
     if isinstance(key, bool):
         return "true" if key else "false"
     return str(key) if isinstance(key, int) else key

@@ -23,9 +23,9 @@ def verify_calls(tested: TestedProgram, job: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         tested: the program.
-        job: a mapping with ``function``, the function's name or an empty text; with ``cases``, each of which has
-            ``arguments``, ``spread`` (the members of the only argument if this argument is a list that may contain all
-            arguments; otherwise None) and ``expected`` (the accepted values); and with ``tolerance`` and ``case``.
+        job: a mapping with ``function`` (the function's name, or an empty text), ``cases``, ``tolerance`` and ``case``.
+            Each case has ``arguments``, ``expected`` (the accepted values) and ``spread``. ``spread`` is None, or the
+            members of the only argument if this argument is a list that may contain all arguments.
     """
     stage, at = "load", 0
     try:
@@ -67,7 +67,7 @@ def _wanted(tested: TestedProgram, name: str) -> tuple[bool, str]:
 
 
 def _function(tested: TestedProgram, method: bool, name: str) -> Any:
-    """Return a handle of the function. A method belongs to a new ``Solution`` object, as on LeetCode.
+    """Return a handle to the function. A method belongs to a new ``Solution`` object, as on LeetCode.
 
     Raises:
         TypeError: the object with this name is not a function.
@@ -81,9 +81,9 @@ def _function(tested: TestedProgram, method: bool, name: str) -> Any:
 
 
 def _takes_one(function: Any, method: bool) -> bool:
-    """Return whether a function can take one argument; if so, a list is passed as this argument, not as all arguments.
+    """Return whether a function can take one argument. If so, a list is passed as this argument, not as all arguments.
 
-    This function is called only if a test allows both readings of the list. It reveals no expected value to the
+    This function is called only if a test allows both readings of the list, and it reveals no expected value to the
     program.
     """
     try:

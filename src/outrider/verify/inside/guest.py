@@ -1,7 +1,7 @@
 """The first process inside the sandbox, which reads a job from a pipe and starts the untrusted program as a child.
 
-The child runs as the same user as this process. Three things protect this process from the child: process 1 receives no
-signals from inside the sandbox, it cannot be traced or read (``DUMPABLE`` is 0), and there is no ``/proc``.
+The child runs as the same user as this process, but cannot attack it for three reasons. Process 1 receives no signals
+from inside the sandbox. It cannot be traced or read (``DUMPABLE`` is 0). There is no ``/proc``.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from outrider.verify.inside.plain import Frames, Ignoring, loads
 
 
 def main() -> None:
-    """Run one job. ``argv`` lists the kind of sandbox, the parent's pid, bytes of ``/tmp``, visible and hidden
-    paths."""
+    """Run one job. ``argv`` lists the kind of sandbox, the parent's pid, the size of ``/tmp`` in bytes, and the visible
+    and hidden paths."""
     way, parent, scratch, shown, hidden = sys.argv[1:]
     control(DIE_WITH_PARENT, signal.SIGKILL)
     if way != "bwrap" and os.getppid() != int(parent):
@@ -33,7 +33,7 @@ def main() -> None:
         except OSError as error:
             sys.exit(str(error.strerror))
     control(DUMPABLE, 0)
-    sys.set_int_max_str_digits(0)  # programs and tests may write integers of any length: CPU time is limited
+    sys.set_int_max_str_digits(0)  # no limit on the digits of integers, since CPU time is limited
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # process 1 ignores signals without a handler
     channel = Frames(os.dup(0), os.dup(1))
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -44,5 +44,5 @@ def main() -> None:
     with Ignoring(EOFError):  # the other end has closed, so no reply is needed
         job = loads(channel.receive())
         program = {"programs": programs.serve, "tests": unit.serve}[job["kind"]](channel, job)
-    if program is not None:  # outside the block above, so that an EOFError of the program is an error of the program
+    if program is not None:  # outside the block above, so that an EOFError raised by the program is not suppressed
         programs.run_as_main(program)

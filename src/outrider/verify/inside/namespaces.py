@@ -1,4 +1,4 @@
-"""Creates Linux namespaces with system calls only, for root and for ordinary users. Requires Linux 5.14 or later.
+"""Creates Linux namespaces by system calls only, for root and for ordinary users. Requires Linux 5.14 or later.
 
 Inside the namespaces, the sandboxed process runs as the unprivileged user 65534. If root started the process, it runs
 as user 65534 outside as well, because the kernel exempts root from the limit on the number of processes.
@@ -21,12 +21,12 @@ UNPRIVILEGED = 65534
 NEW_MOUNTS, NEW_HOST, NEW_IPC, NEW_USERS, NEW_PIDS, NEW_NET = 1 << 17, 1 << 26, 1 << 27, 1 << 28, 1 << 29, 1 << 30
 NOSUID, NODEV, BIND, RECURSIVE, PRIVATE = 2, 4, 1 << 12, 1 << 14, 1 << 18
 READ_ONLY, AT_RECURSIVE, HERE = 1, 0x8000, -100
-MOUNT_SETATTR = 442  # system call number on all architectures that Python supports; not named by older C libraries
+MOUNT_SETATTR = 442  # system call number on all supported architectures; older C libraries have no name for it
 DETACH = 2
 NO_NEW_PRIVILEGES, DIE_WITH_PARENT, DUMPABLE = 38, 1, 4
 HOST = "sandbox"
 DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
-STAGE = "/proc"  # the new root is built here, since every machine has this folder, and no visible path is below it
+STAGE = "/proc"  # the new root is built in this folder, which every machine has, and which contains no visible path
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -35,9 +35,9 @@ def enter(shown: Sequence[str], hidden: Sequence[str], scratch: int) -> None:
     """Create new namespaces, and return in the first process inside. The calling process waits outside, and never
     returns.
 
-    Inside the namespaces there are no network, no other processes, an empty ``/tmp`` of ``scratch`` bytes, and the
-    read-only paths ``shown``. If the waiting process receives SIGTERM or dies, all processes inside end. The waiting
-    process ends when the first process has ended.
+    Inside the namespaces, there is no network and no other process. The only visible paths are ``shown``, read-only,
+    and an empty ``/tmp`` of ``scratch`` bytes. If the waiting process receives SIGTERM or dies, all processes inside
+    end. The waiting process ends when the first process has ended.
 
     Args:
         shown: absolute paths of files and folders, visible at the same paths; parents come before their contents.
@@ -47,15 +47,15 @@ def enter(shown: Sequence[str], hidden: Sequence[str], scratch: int) -> None:
     Raises:
         OSError: the machine does not allow namespaces; the message names the failed system call.
     """
-    # these signals are blocked until sigwait receives them, so that none is lost before the waiting process waits
+    # block these signals until sigwait receives them, so that none is lost before the waiting process calls sigwait
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})
     _unshare()
-    with Ignoring(OSError):  # in addition to seccomp, which also forbids namespaces; in Docker the file is read-only
+    with Ignoring(OSError):  # seccomp forbids namespaces as well; in Docker, this file is read-only
         _write("/proc/sys/user/max_user_namespaces", "0")
     _call("sethostname", HOST.encode(), len(HOST))
     _write("/proc/self/oom_score_adj", "1000")  # if memory runs out, the kernel kills this process first
     _build_root(shown, hidden, scratch)
-    alive, held = os.pipe()  # the waiting process keeps the other end open while it lives
+    alive, held = os.pipe()  # the waiting process keeps the other end open as long as it lives
     # the next child is process 1 of the new process namespace
     child = os.fork()
     if child:
@@ -81,9 +81,9 @@ def control(option: int, value: int, more: int = 0) -> None:
 
 
 def exit_at(number: int) -> None:
-    """Make a signal end this process with the signal's number as exit status."""
-    # The handler is _exit of the C library: process 1 ignores signals without a handler, and a handler in Python would
-    # wait for the end of a call in C.
+    """Make a signal end this process with the signal's number as its exit status."""
+    # The handler is _exit of the C library. Process 1 ignores signals without a handler, and a handler in Python would
+    # run only after the current call in C has ended.
     _libc.signal(ctypes.c_int(number), ctypes.cast(_libc._exit, ctypes.c_void_p))
 
 
@@ -106,7 +106,7 @@ def _unshare() -> None:
         status = 1
         with Ignoring(OSError):
             os.close(write)
-            os.read(read, 1)  # returns when the parent has closed its end, because the namespaces exist, or has died
+            os.read(read, 1)  # returns when the parent has closed its end: the namespaces exist, or the parent has died
             _map_users(me, root)
             status = 0
         os._exit(status)
@@ -123,7 +123,7 @@ def _unshare() -> None:
 
 
 def _map_users(pid: int, root: bool) -> None:
-    # the kernel allows an ordinary user to write the map of groups only after setgroups is denied
+    # an ordinary user may write the map of groups only after setgroups is denied
     if not root:
         _write(f"/proc/{pid}/setgroups", "deny")
     for kind, own in (("uid_map", os.getuid()), ("gid_map", os.getgid())):
@@ -183,10 +183,10 @@ def _mount(source: str | None, target: str, kind: str | None, flags: int, option
 
 
 def _wait_outside(child: int) -> None:
-    """Wait outside for the first process, whose end makes the kernel end all other processes inside. Never returns."""
+    """Wait outside for the first process, and never return. When it ends, the kernel ends all processes inside."""
     os.closerange(0, 3)
     ended, status = 0, 0
-    while not ended:  # a pending SIGCHLD may be that of the helper process
+    while not ended:  # a pending SIGCHLD may come from the helper process
         if signal.sigwait({signal.SIGTERM, signal.SIGCHLD}) == signal.SIGTERM:
             os.kill(child, signal.SIGKILL)
         ended, status = os.waitpid(child, os.WNOHANG)

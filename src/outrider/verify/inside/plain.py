@@ -1,10 +1,10 @@
 """Encodes plain data as bytes and decodes them, for messages to and from a hostile process.
 
-An encoded value is a tag, a count in eight bytes, and as many bytes or members as the count states. For any bytes,
+An encoded value is a tag, a count in eight bytes, and as many bytes or members as the count says. For any bytes,
 :func:`loads` either creates only the types in this file, with at most one member per byte, or raises an error.
 """
 
-# Pickle may execute the data it reads, marshal trusts it, and importing JSON would take longer than all other code.
+# Pickle may execute the data it reads, marshal trusts its data, and importing JSON takes longer than all other code.
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def loads(data: bytes, other: Callable[[int], Any] | None = None) -> Any:
 
     Args:
         data: bytes from :func:`dumps`, or from a hostile process.
-        other: function that returns an object for a number that was sent instead of the object; None: such numbers
-            raise an error.
+        other: function that returns the object for a number that was sent instead of it; None: such numbers raise an
+            error.
 
     Raises:
         ValueError, TypeError, RecursionError, OverflowError, MemoryError: the bytes do not encode a value.

@@ -13,13 +13,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-SHOWN = 2000  # maximum number of last bytes of standard error that are reported
+SHOWN = 2000  # maximum bytes of standard error that are reported, from its end
 
 
 def serve(channel: Frames, job: dict[str, Any]) -> str:
-    """Run ``job["source"]`` once for each input from the channel, and send back exit status and output.
+    """Run ``job["source"]`` once for each input from the channel, and send back each exit status and output.
 
-    In the forked process of each run, the function returns the source, which :func:`run_as_main` then executes.
+    In the forked process of a run, the function returns the source, which :func:`run_as_main` then executes.
     """
     limits = job["limits"]
     while True:
@@ -34,7 +34,7 @@ def serve(channel: Frames, job: dict[str, Any]) -> str:
             source: str = job["source"]
             return source
         status, usage = end_of(pid)
-        # otherwise, descendants could still write to the output or read the next input
+        # otherwise, descendants of the program could still write to the output or read the next input
         kill_the_rest()
         cpu = usage.ru_utime + usage.ru_stime
         size = os.fstat(fds[1]).st_size
@@ -59,10 +59,10 @@ def run_as_main(source: str) -> None:
 
 
 def module_of(source: str, name: str) -> Any:
-    """Create the module of a program, and a file with its source, since a program may read its own file."""
+    """Create a program's module, and a file with its source, since some programs read their own file."""
     module: Any = type(sys)(name)
     module.__file__ = os.path.join(os.getcwd(), "solution.py")
-    with Ignoring(OSError):  # the disk is full, or an earlier run has made a folder there
+    with Ignoring(OSError):  # the disk may be full, or an earlier run may have created a folder with this name
         with Ignoring(FileNotFoundError):
             os.unlink(module.__file__)
         with open(module.__file__, "x", encoding="utf-8", errors="surrogatepass") as file:
@@ -72,7 +72,7 @@ def module_of(source: str, name: str) -> Any:
 
 
 def compiled(source: str, file: str, features: int = 0) -> Any:
-    """Compile source code, and do not pass on the ``__future__`` features that this file imports."""
+    """Compile source code without the ``__future__`` features that this file imports."""
     return compile(source, file, "exec", features, dont_inherit=True)
 
 

@@ -1,9 +1,9 @@
 """Installs a filter of system calls for all processes in the sandbox, against attacks that namespaces do not prevent.
 
-Namespaces do not prevent the use of address families outside the network namespace (``AF_VSOCK`` reaches the host of a
-virtual machine), calls by which a process affects another process of the same user, and, in containers, new namespaces.
-The filter is a classic BPF program on the number and arguments of each call (seccomp(2)). The filter cannot be removed,
-and all descendants inherit the filter.
+Namespaces leave three attacks open. Some address families ignore the network namespace: ``AF_VSOCK`` reaches the host
+of a virtual machine. Some calls let a process affect another process of the same user. In containers, a process may
+create new namespaces. The filter is a classic BPF program on the number and arguments of each call (seccomp(2)). It
+cannot be removed, and all descendants inherit it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 SECCOMP, FILTER = 22, 2  # values for prctl(2)
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-NUMBER, MACHINE, ARGUMENTS = 0, 4, 16  # offsets in the kernel's description of a call; each argument has 8 bytes
+NUMBER, MACHINE, ARGUMENTS = 0, 4, 16  # byte offsets in the kernel's description of a call; an argument has 8 bytes
 ALLOW, REFUSE = 0x7FFF0000, 0x00050000
 NOT_PERMITTED, NO_SUCH_CALL, NO_SUCH_FAMILY = 1, 38, 97
-OTHER_ABI = 0x40000000  # higher numbers are x32 calls, a second system call interface of x86-64
-UNIX = 1  # the only address family that programs need, since asyncio and multiprocessing use it internally
+OTHER_ABI = 0x40000000  # first number of the x32 calls, a second system call interface of x86-64
+UNIX = 1  # the only address family that programs need, for asyncio and multiprocessing
 NEW_NAMESPACES = 0x7E020000
 # From outside, a process that waits in vfork cannot be distinguished from one that waits for a disk. Python's
 # subprocess falls back to fork, so programs do not need vfork.
@@ -61,11 +61,11 @@ REFUSED = {
     "add_key": (248, 217),
     "request_key": (249, 218),
     "keyctl": (250, 219),
-    "io_uring_setup": (425, 425),  # can open sockets that no filter sees
+    "io_uring_setup": (425, 425),  # can open sockets without calls that the filter sees
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
 }
-# Calls that a process may make only for itself, with the required values of the arguments by position.
+# Calls that a process may make only for itself, with the required value of each argument, keyed by position.
 FOR_ITSELF: dict[str, tuple[int, int, Mapping[int, int]]] = {
     "prlimit64": (302, 261, {0: 0}),
     "sched_setparam": (142, 118, {0: 0}),
@@ -106,7 +106,7 @@ def assembled(machine: str) -> Iterator[bytes]:
     if machine not in MACHINES:
         raise OSError(0, f"no filter of system calls for {machine}")
     column, audit = MACHINES[machine]
-    # check the machine type first, since with another calling convention the numbers mean other calls
+    # check the machine type first, since the numbers mean other calls on other machines
     yield from [_step(LOAD, MACHINE), _step(EQUAL, audit, 1, 0), _refuse(NOT_PERMITTED), _step(LOAD, NUMBER)]
     if machine == "x86_64":
         yield from [_step(AT_LEAST, OTHER_ABI, 0, 1), _refuse(NOT_PERMITTED)]
@@ -120,13 +120,13 @@ def assembled(machine: str) -> Iterator[bytes]:
     refused = NEW_NAMESPACES | CLONE_VFORK
     flags = [_step(LOAD, ARGUMENTS), _step(ANY_BIT, refused, 0, 1), _refuse(NOT_PERMITTED), _step(RETURN, ALLOW)]
     yield from [_step(EQUAL, CLONE[column], 0, len(flags)), *flags]
-    yield from [_step(EQUAL, CLONE3[column], 0, 1), _refuse(NO_SUCH_CALL)]  # flags in memory: C libraries use clone
+    yield from [_step(EQUAL, CLONE3[column], 0, 1), _refuse(NO_SUCH_CALL)]  # its flags are in memory; libc falls back
     yield _step(RETURN, ALLOW)
 
 
 def _only(number: int, wanted: Mapping[int, int], error: int) -> list[bytes]:
     """Return instructions that refuse a call unless the lower halves of its arguments have the values in ``wanted``."""
-    # a jump is the number of instructions to skip; RETURN ALLOW and then the refusal follow the last comparison
+    # a jump is a number of instructions to skip. The last comparison is followed by RETURN ALLOW and by the refusal
     steps: list[bytes] = []
     for left, (at, value) in zip(range(len(wanted) - 1, -1, -1), wanted.items(), strict=True):
         steps += [_step(LOAD, ARGUMENTS + 8 * at), _step(EQUAL, value, 0, 2 * left + 1)]

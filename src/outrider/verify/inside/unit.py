@@ -1,6 +1,6 @@
-"""Runs tests of functions in this process. Over a pipe, the tests call the program, which runs in a child process.
+"""Runs tests of functions in this process. The tests call the program over a pipe, since it runs in a child process.
 
-The child is forked before the tests arrive and receives one call at a time, so it never sees the tests or their
+The child is forked before the tests arrive, and it receives one call at a time. So it never sees the tests or their
 expected values. This process decides whether a test has passed.
 """
 
@@ -32,7 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-GRACE = 0.05  # seconds between the closing of a program's pipes and the end of its process
+GRACE = 0.05  # seconds that a program's process may take to end after its pipes have closed
 
 
 def serve(channel: Frames, job: dict[str, Any]) -> None:
@@ -70,8 +70,8 @@ def verify_tests(tested: TestedProgram, job: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         tested: the program.
-        job: a mapping with ``prefix`` (trusted code that defines helpers and runs here), ``modules`` (modules to
-            import), ``names`` (names to get from the program) and ``tests`` (statements to run in order).
+        job: a mapping with ``prefix`` (trusted code that runs here and defines helpers), ``modules`` (modules to
+            import), ``names`` (names to get from the program), and ``tests`` (statements that run in order).
     """
     import random
 
@@ -85,7 +85,7 @@ def verify_tests(tested: TestedProgram, job: dict[str, Any]) -> dict[str, Any]:
         stage = "load"
         tested.request("load")
         # a program may return values that are expensive to read or compare, for example with colliding hashes. From
-        # here on, the limit of CPU time ends this process with the signal's number
+        # here on, the CPU time limit ends this process with the signal's number
         exit_at(signal.SIGXCPU)
         for name in job["names"]:
             with Ignoring(MissingError):
@@ -105,7 +105,7 @@ def verify_tests(tested: TestedProgram, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _error_text(error: BaseException) -> str:
-    """Return the error as text. For an ``assert`` without a message, the text is only the error's type."""
+    """Return the error as text. For an ``assert`` without a message, the text is only the exception's type."""
     text = shown(str(error))[1:-1]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
