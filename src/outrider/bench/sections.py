@@ -115,7 +115,7 @@ def by_rate(report: BenchReport) -> Section:
 
 
 def final_test(report: BenchReport) -> Section | None:
-    """Return the last policies' results on the final test set, which has influenced no choice; None without this
+    """Return the last policies' results on the final test set, which was not used for any choice; None without this
     set."""
     kept = report.final_test
     if kept is None:
@@ -192,8 +192,8 @@ def _known(number: float) -> float | None:
 
 
 def _excluded(report: BenchReport, used_by: Callable[[Arm], int]) -> str:
-    """Return a sentence on the recipes that were compared on fewer problems than others; "" if there are no such
-    recipes."""
+    """Return a sentence on the recipes that were compared on fewer problems than other recipes; "" if there are
+    none."""
     count = len(report.before.end.evaluations[0].tallies)
     used = {arm.name: used_by(arm) for arm in _others(report)}
     fewer = ", ".join(f"{name} {count - n}" for name, n in used.items() if 0 < n < count)

@@ -13,7 +13,8 @@ from outrider.bench.sections import UNITS
 from outrider.report.digits import points
 
 _SHORT = 3
-"""Maximum number of recipes for which sentences state the changes. With more recipes, only the table shows changes."""
+"""Maximum number of recipes whose changes are described in sentences. With more recipes, only the table shows the
+changes."""
 
 
 def verdict(report: BenchReport) -> list[str]:
@@ -24,7 +25,7 @@ def verdict(report: BenchReport) -> list[str]:
     the largest change in pass@1, or in pass@k if no recipe is ahead in pass@1.
 
     Degenerate cases: with one seed, or if a recipe has only one finished seed in common with the base recipe, recipes
-    are not ranked, and the first sentence states this. With one seed and up to three recipes, the next sentences state
+    are not ranked, and the first sentence says so. With one seed and up to three recipes, the next sentences describe
     how training changed each metric. Without a finished run of the base recipe, or without another recipe, each recipe
     is compared with the policy before training.
     """

@@ -35,7 +35,7 @@ class LogNames(NamedTuple):
 def write_inspect(parts: Sequence[ExportPart], folder: Path, names: LogNames, notes: Notes) -> list[Path]:
     """Write one log per part. Each rollout becomes a sample, and a problem's rollouts become its epochs.
 
-    A rollout without a text is skipped and counted. A rollout without a verdict has no score, and a rollout without a
+    A rollout without text is skipped and counted. A rollout without a verdict has no score, and a rollout without a
     prompt has an empty input.
 
     Raises:

@@ -163,10 +163,8 @@ def _verified(scores: Mapping[str, Mapping[str, Any]], notes: Notes) -> dict[str
 
 
 def _tokens(response: Sequence[Any], output: Mapping[str, Any], sample: Mapping[str, Any], header: Any) -> int | None:
-    """Return the number of output tokens of the sample's only answer.
-
-    If the sample has several answers, the log counts only the tokens of all model calls together, including calls as
-    LLM judge.
+    """Return the number of output tokens of a sample; None if unknown. If the sample has several answers, this is the
+    number for all calls of the model, including calls as LLM judge, since the log has no other count.
     """
     if sum(message.get("role") == "assistant" for message in response) > 1:
         usage = (sample.get("model_usage") or {}).get(header.get("model")) or {}

@@ -53,8 +53,8 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
     rollout's environment ended with an error or a timeout, the rollout's outcome is error or timeout.
 
     prime-rl writes a rollout into the folder ``all`` when it is finished, and into the folder ``effective``, with
-    advantages, when it is trained on. A rollout is read only once: from ``effective`` if it is there; otherwise from
-    ``all``, and then marked as not trained on.
+    advantages, when it is trained on. A rollout is read only once: from ``effective`` if possible, otherwise from
+    ``all`` with a mark that it was not trained on.
 
     The trace stream has every rollout once, and annotations state which rollouts were trained on, and at which step. If
     a part of the stream is missing, a warning is added to the notes.
