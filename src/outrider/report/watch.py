@@ -28,9 +28,9 @@ def watch(
 ) -> None:
     """Serve a page on localhost until Ctrl-C, and rebuild it when a file in ``folders`` has changed.
 
-    An open page loads a newer version by itself (page/live.js). The page is rebuilt only while it is open and visible.
-    If a rebuild fails because of the user's files (for example, a moved run folder), the last page stays and shows the
-    error. Requests from other machines or with another host name are rejected, since rollouts may be private.
+    An open page loads a newer version automatically (page/live.js). The page is rebuilt only while it is open and
+    visible. If a rebuild fails because of the user's files (for example, a moved run folder), the last page stays and
+    shows the error. Requests from other machines or with another host name are rejected, since rollouts may be private.
 
     Args:
         make: function that returns the page as HTML. The function must not write into ``folders``, since writing there

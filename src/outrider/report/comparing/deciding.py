@@ -1,5 +1,5 @@
-"""The section on problems that decide which of two runs is better: counts, differences by test set and level, and a
-list."""
+"""The section on problems that decide which of two runs is better: their number, differences by test set and level, and
+a list of problems."""
 
 from __future__ import annotations
 

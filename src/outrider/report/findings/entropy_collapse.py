@@ -15,7 +15,7 @@ from outrider.report.findings.view import by_step, success_by_step
 NEEDS = f"token entropies or log-probabilities, and verdicts, of at least {MIN_STEPS} training steps"
 
 # In the runs of Cui et al. 2025 (arXiv 2505.22617) without intervention, success rises as entropy falls. About three
-# quarters of the gain is reached when 27 % of the entropy is left, and nearly all of the gain when 6 % is left.
+# quarters of the gain is reached when 27 % of the entropy is left, and nearly the whole gain when 6 % is left.
 LOW, SPENT = 0.25, 0.10
 SOLVED = 0.95  # above this success rate, low entropy is intended
 PARTS = 10  # the end of a run is the last tenth of its steps
@@ -26,7 +26,7 @@ def find(run: RunData) -> Finding | None:
 
     The reference is only the first step, since a collapse may take only a few steps. The entropy is computed from
     first-stage rollouts. If no entropies are recorded, the entropy is estimated by the mean of :math:`-\\log p` over
-    sampled tokens, and the finding states that it is an estimate.
+    sampled tokens, and the finding calls it an estimate.
 
     Raises:
         Lacking: see ``NEEDS``.

@@ -37,7 +37,7 @@ def section(run: RunData) -> Section | None:
     has two verified samples, or for a single evaluation without training, which has its own section.
     """
     points = points_of(run)
-    if is_evaluation(run) and len(points) < 2:  # the section `evaluated` shows it
+    if is_evaluation(run) and len(points) < 2:  # the section `evaluated` shows this evaluation
         return None
     if points:
         first, last = min(points), max(points)

@@ -104,7 +104,7 @@ def _again(run: RunData) -> TableBlock | None:
 def without_success(run: RunData) -> TableBlock | None:
     """Return the problems without any success, most expensive first.
 
-    In training, only problems that were sampled more than once are included.
+    For training, only problems that were sampled more than once are included.
 
     A verifier timeout or error does not count as a failure, since the response was not verified.
     """

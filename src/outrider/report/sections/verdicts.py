@@ -45,7 +45,7 @@ def _counts(run: RunData) -> TableBlock:
 
 def _reasons(run: RunData) -> TableBlock:
     """Return the most common reasons for verdicts. Numbers in a reason are replaced by ``#``, so that similar reasons
-    count together."""
+    are counted together."""
     columns = run.query(
         f"""
         SELECT outcome, regexp_replace(left(detail, 200), '[0-9]+', '#', 'g') AS reason, sum(n)::BIGINT AS n,
