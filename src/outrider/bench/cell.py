@@ -15,7 +15,7 @@ from outrider.processes.clock import training_seconds
 from outrider.runs.folder import RunFolder
 
 FINAL_TEST = "untouched"
-"""Folder name of a measurement on the final test set. The name has not changed since the first version of Outrider."""
+"""Folder name of a measurement on the final test set. The name is kept from the first version of Outrider."""
 
 
 @dataclass(frozen=True, slots=True)

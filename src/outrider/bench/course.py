@@ -1,5 +1,4 @@
-"""Statistics beyond final success: mean success over the course of training, and problems that became solved or
-unsolved."""
+"""Computes statistics beyond final success: mean success over training, and problems that became solved or unsolved."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Estimate(NamedTuple):
     Attributes:
         value: the mean; NaN if it is unknown.
         low, high: bounds of the 95 % interval; NaN if there is no interval.
-        seeds: number of seeds. With one seed, the interval covers only the choice of problems.
+        seeds: number of seeds. With one seed, the interval accounts only for the choice of problems.
         problems: number of problems.
         error: standard error of the mean; NaN if it is unknown.
     """
@@ -38,7 +38,7 @@ class Estimate(NamedTuple):
 
 
 def estimate(measured: Measured) -> Estimate:
-    r"""Return the mean over seeds, with an interval that covers seeds, problems and their interaction.
+    r"""Return the mean over seeds, with an interval that accounts for seeds, problems and their interaction.
 
     Let :math:`z_{sp}` be the value of seed s on problem p (a ratio of sums is first linearised, see :func:`_linear`):
 
@@ -52,8 +52,8 @@ def estimate(measured: Measured) -> Estimate:
     independently (the pigeonhole bootstrap) counts the residual three times and has no t correction; docs/bench.md
     shows the coverage of this bootstrap.
 
-    Degenerate cases: with one seed, the interval covers only problems. With one problem, or a single column with one
-    number per run, the interval covers only seeds. With one seed and one problem there is no interval. A seed or a
+    Degenerate cases: with one seed, the interval accounts only for problems. With one problem, or a single column with
+    one number per run, it accounts only for seeds. With one seed and one problem there is no interval. A seed or a
     problem without any count is excluded.
 
     Source: Satterthwaite 1946, Biometrics Bulletin 2(6); the crossed random-effects layout as in Owen 2007,

@@ -14,7 +14,7 @@ from outrider.bench.results import Arm, Measured, along, values_of
 
 
 class Equal(NamedTuple):
-    """A difference in pass@k, and the common pass@1 at which it was measured; both NaN if there is no such pass@1."""
+    """A difference in pass@k, and the common pass@1 at which it was measured; both NaN if there is no common pass@1."""
 
     pass1: float
     change: Estimate
@@ -57,10 +57,11 @@ def at_equal_pass1(before: Arm, base: Arm, arm: Arm, k: int) -> Equal:
     segment of o are treated as fixed. If two points of m are nearly equal in pass@1 but not in pass@k, the interval is
     too narrow (simulated in docs/intervals.md).
 
-    Assumes the same seeds in the same order in both arms, and linear curves between points. The intervals do not cover
-    the error of linear interpolation, which is smaller with more points. A problem whose pass@k at the maximum k is
-    unknown at any point is excluded, so that all k are compared at the same pass@1. Degenerate cases: the result is NaN
-    if one of the two recipes never exceeds the pass@1 of the policy before training, or if no pass@k is known.
+    Assumes the same seeds in the same order in both arms, and linear curves between points. The intervals do not
+    account for the error of linear interpolation, which decreases with the number of points. A problem whose pass@k at
+    the maximum k is unknown at any point is excluded, so that all k are compared at the same pass@1. Degenerate cases:
+    the result is NaN if one of the two recipes never exceeds the pass@1 of the policy before training, or if no pass@k
+    is known.
     """
     known_P = np.isfinite(np.concatenate([along(before, a, before.ks[-1]) for a in (base, arm)])).all(axis=(0, 1))
     nothing = Equal(math.nan, Estimate(math.nan, math.nan, math.nan, len(base.seeds), int(known_P.sum())))
@@ -82,10 +83,10 @@ def at_equal(spent: Literal["steps", "tokens"], base: Arm, arm: Arm, k: int) -> 
     pass@k of the longer runs is interpolated linearly between the two evaluations around this total. Success rises fast
     at first and more slowly later, so the interpolation underestimates the longer runs, and favours the recipe of the
     shortest run. :func:`~outrider.bench.crossed.estimate` computes the interval from the paired differences; the
-    interval does not cover this bias. There is no extrapolation before a run's first evaluation. Assumes the same seeds
-    in the same order in both arms. A problem whose pass@k at the maximum k is unknown at any point is excluded, so that
-    all k use the same problems. Degenerate cases: the result is NaN if no pass@k is known, or if a run ends before
-    another run's first evaluation.
+    interval does not account for this bias. There is no extrapolation before a run's first evaluation. Assumes the same
+    seeds in the same order in both arms. A problem whose pass@k at the maximum k is unknown at any point is excluded,
+    so that all k use the same problems. Degenerate cases: the result is NaN if no pass@k is known, or if a run ends
+    before another run's first evaluation.
     """
     level = float(min(min(getattr(a.end, spent)) for a in (base, arm)))
     known_P = np.isfinite(np.concatenate([values_of(a.points, base.ks[-1]) for a in (base, arm)])).all(axis=(0, 1))

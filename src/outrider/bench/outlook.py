@@ -44,10 +44,10 @@ class Outlook:
     """The completed work of a bench, and a forecast of the remaining time.
 
     All rates are computed from the times that the runs record on disk (``timing.jsonl``, ``eval_timing.jsonl``), so a
-    continued bench has a forecast at once. Once one of a recipe's runs has trained, the recipe's own seconds per unit
-    of budget are used; until then, the mean over all recipes. An evaluation is expected to take the mean seconds per
-    response times its number of responses. The remaining work is divided evenly among the processes, but takes at least
-    as long as the longest remaining run.
+    continued bench has a forecast immediately. Once one of a recipe's runs has trained, the recipe's own seconds per
+    unit of budget are used; until then, the mean over all recipes. An evaluation is expected to take the mean seconds
+    per response times its number of responses. The remaining work is divided evenly among the processes, but takes at
+    least as long as the longest remaining run.
 
     Assumes one process per run, and ``processes`` runs in parallel. Degenerate cases: the forecast is unknown until
     some training is timed. If no evaluation is timed, as in runs of older Outrider versions, remaining evaluations

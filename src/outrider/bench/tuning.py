@@ -18,7 +18,7 @@ class Tried:
     Attributes:
         values: tuned values by key.
         criterion: estimate of the selection metric; None if no run finished.
-        shown: estimates of the other metrics in the table.
+        shown: estimates of the metrics that the table shows in addition to ``criterion``.
         failed: number of runs that did not finish; a combination with failed runs is not chosen.
     """
 
@@ -38,7 +38,7 @@ class Choice:
     """All combinations of values tried for one recipe, and the chosen combination.
 
     Attributes:
-        tried: combinations in the given order.
+        tried: tried combinations, in the order of the options.
         chosen: index of the chosen combination; None if every combination failed.
         edges: first and last tried value of every key with at least two values; untried values beyond these two may be
             better.

@@ -69,7 +69,7 @@ def _ahead(report: BenchReport, others: Sequence[Arm]) -> Arm | None:
 def _against_base(report: BenchReport, arm: Arm) -> str:
     """Return a sentence on whether a recipe is ahead of, behind or not significantly different from the base recipe.
 
-    With one common seed, the sentence states only the difference in each metric.
+    With one common seed, the sentence gives only the difference in each metric.
     """
     few = _shared_seeds(report, arm)
     found = {quantity: report.against_base(arm, quantity) for quantity in quantities(report)}

@@ -69,7 +69,7 @@ def exported(
     Args:
         path: a run folder, a plain table of rollouts, or the rollout files of another framework.
         locate: function that returns a model's tokenizer by the model's name; the tokenizer decodes prompts.
-        out: the folder to write to; None: ``export/TARGET`` in a run folder, trackio's own folder for trackio.
+        out: the folder to write to; None: ``export/TARGET`` in a run folder or, for trackio, trackio's default folder.
         wanted: splits and steps to export; None: all rollouts.
         columns: for another framework's files, the record field for each column, by column name.
         project: trackio project; None: ``PROJECT``.

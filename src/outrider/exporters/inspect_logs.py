@@ -33,7 +33,8 @@ class LogNames(NamedTuple):
 
 
 def write_inspect(parts: Sequence[ExportPart], folder: Path, names: LogNames, notes: Notes) -> list[Path]:
-    """Write one log per part. Each rollout becomes a sample, and a problem's rollouts become its epochs.
+    """Write one log per part. Each rollout becomes a sample; the rollouts of one problem become epochs of the same
+    sample id.
 
     A rollout without text is skipped and counted. A rollout without a verdict has no score, and a rollout without a
     prompt has an empty input.

@@ -41,7 +41,7 @@ def _content(path: Path, info: ZipInfo) -> bytes:
         with path.open("rb") as file:
             file.seek(info.header_offset)
             header = file.read(_LOCAL_HEADER)
-            # lengths from the local header, since those in the central directory may differ
+            # lengths from the local header, since the central directory may have other lengths
             name_length, extra_length = struct.unpack("<HH", header[26:30])
             file.seek(name_length + extra_length, 1)
             packed = file.read(info.compress_size)

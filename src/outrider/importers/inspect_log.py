@@ -28,7 +28,7 @@ from outrider.importers.table import ImportedRow
 from outrider.record.verdict import Outcome
 
 STOPS = {"stop": "stop", "max_tokens": "length", "model_length": "context"}
-OF_THE_MODEL = ("invalid_response_format", "refusal", "no_response")  # unscored because of the model, not the scorer
+OF_THE_MODEL = ("invalid_response_format", "refusal", "no_response")  # no score because of the model
 _SAMPLE = re.compile(r"samples/.*_epoch_\d+\.json", re.DOTALL)
 _HEADERS = ("header.json", "_journal/start.json")
 
@@ -62,7 +62,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
 
 
 def _members(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
-    """Yield the header, then the samples; each item has its location in the file, for messages."""
+    """Yield the header, then the samples, each with its location in the file for error messages."""
     with opened(path) as file:
         start = file.read(2)
     return (_archive if start == b"PK" else _object)(path, notes)

@@ -38,7 +38,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
     A metric scores *all* responses to a document together. If a document has one response, the metric is the verdict on
     this response. With several responses (``repeats``), the responses have no verdict.
 
-    Lines that contain likelihoods of given answers are excluded, since they are not rollouts.
+    Lines with likelihoods of fixed answers are excluded, since fixed answers are not rollouts.
 
     Files of several models, tasks or dates are kept separate, by file and folder names.
     """

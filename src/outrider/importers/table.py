@@ -57,10 +57,10 @@ class ImportedRow(NamedTuple):
 def table(rows: Iterable[ImportedRow], notes: Notes) -> pa.Table:
     """Build the plain table from rows, in order.
 
-    A problem's id is the row's ``problem`` or, if that is missing, a hash of the prompt. The name of the ``test_set``,
-    if any, is put in front of the id. A row with neither ``problem`` nor prompt is skipped and counted. A group is one
-    problem in one step of one split; the group's rollouts are numbered in the order of the rows. If the rows come from
-    several models, ids begin with the ``model``, so that no statistic mixes two models.
+    A problem's id is the row's ``problem`` or, if ``problem`` is missing, a hash of the prompt. The name of the
+    ``test_set``, if any, is put in front of the id. A row with neither ``problem`` nor prompt is skipped and counted. A
+    group is one problem in one step of one split; the group's rollouts are numbered in the order of the rows. If the
+    rows come from several models, ids begin with the ``model``, so that no statistic mixes two models.
 
     Values of other types in a text column are converted to text. A response must be text, messages or null; nulls are
     counted. Lone surrogates are escaped, since UTF-8 cannot encode them.

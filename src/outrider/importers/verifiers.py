@@ -49,7 +49,7 @@ def recognises(head: Head) -> bool:
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Yield rollouts of verifiers or prime-rl: one per trace of a trained agent, or one per result.
 
-    Only ``pass_threshold`` in the metadata next to a ``results.jsonl`` defines which reward is a success. If a
+    A reward is a success only if it reaches the ``pass_threshold`` in the metadata next to a ``results.jsonl``. If a
     rollout's environment ended with an error or a timeout, the rollout's outcome is error or timeout.
 
     prime-rl writes a rollout into the folder ``all`` when it is finished, and into the folder ``effective``, with

@@ -177,7 +177,7 @@ class _Candidates:
 
 def _p_value(fit: _Candidates, y_N: Floats, resamples: int, seed: int) -> float:
     """Return the share of straight lines with resampled noise whose bend is at least as strong as the observed one."""
-    # use the residuals of the two segments, since those of the straight line would contain the bend as noise
+    # use the residuals of the two segments, since the straight line's residuals would contain the bend as noise
     straight_BN = fit.line(y_N) + noise(y_N - fit.segments(y_N), 4, resamples, seed)
     as_much = int((fit.gain(straight_BN) >= fit.gain(y_N[None])).sum())
     # the observed curve counts as one of the resampled curves, so the p-value is never 0

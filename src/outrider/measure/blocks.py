@@ -81,10 +81,12 @@ def block_indices(n: int, length: int, resamples: int, seed: int) -> Ints:
 
 
 def noise(residuals_N: Floats, parameters: int, resamples: int, seed: int) -> Floats:
-    """Resample residuals, rescaled to undo the shrinkage by the fit; return shape ``[resamples, n]``.
+    """Resample residuals, scaled up to undo their shrinkage by the fit, and return an array of shape ``[resamples,
+    n]``.
 
     A fit of :math:`p` = ``parameters`` numbers to :math:`n` points makes residuals too small by a factor of
-    :math:`\\sqrt{(n - p) / n}`. The residuals are centred and drawn in blocks of :func:`block_length`.
+    :math:`\\sqrt{(n - p) / n}`. The residuals are centred and drawn in blocks, whose length :func:`block_length`
+    computes.
     """
     n = len(residuals_N)
     wide_N = (residuals_N - residuals_N.mean()) * np.sqrt(n / (n - parameters))

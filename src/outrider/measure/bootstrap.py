@@ -19,7 +19,7 @@ class Interval(NamedTuple):
 
     Attributes:
         value: the mean of the problems' values; NaN if no problem has a value.
-        low, high: ends of the interval; NaN if none was computed.
+        low, high: ends of the interval; NaN if no interval was computed.
         problems: number of distinct problems from which the mean and its interval are computed.
     """
 

@@ -22,7 +22,7 @@ class Mean(NamedTuple):
 
     Attributes:
         value: mean in which all tokens have equal weights; NaN without tokens.
-        low, high: ends of the interval; NaN if none was computed.
+        low, high: ends of the interval; NaN if no interval was computed.
         n: number of tokens (or other values).
         responses: number of responses from which the tokens come.
     """

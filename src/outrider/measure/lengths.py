@@ -21,7 +21,7 @@ class Lengths(NamedTuple):
         responses: number of responses, including responses of unknown length.
         mean, std: mean and population standard deviation of known lengths; NaN without known lengths.
         p10, median, p90, longest: interpolated quantiles and the maximum; NaN without known lengths.
-        truncated: truncated share of the responses for which truncation is known; NaN without any.
+        truncated: truncated share of the responses for which truncation is known; NaN if it is unknown for all.
     """
 
     outcome: str

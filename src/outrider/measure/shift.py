@@ -97,8 +97,8 @@ def largest_by_group(
 
 
 def perplexities(logprobs_T: ArrayLike, lengths_R: ArrayLike) -> Floats:
-    r"""Return each response's perplexity, :math:`\exp(-\frac1L \sum_t \log \pi(y_t))`; NaN without tokens or with a
-    NaN.
+    r"""Return each response's perplexity, :math:`\exp(-\frac1L \sum_t \log \pi(y_t))`; NaN for a response without
+    tokens or with a NaN.
 
     >>> perplexities(np.log([0.5, 0.5, 0.1]), [2, 0, 1]).round(3).tolist()
     [2.0, nan, 10.0]

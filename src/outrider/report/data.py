@@ -36,13 +36,13 @@ class RunData:
         db: DuckDB connection of this run; ``rollouts`` has the columns of ``importers.plain.PLAIN``. An Outrider run
             also has the relation ``traces``, which answers queries about a few steps without scanning all rollouts. Its
             columns are ``step, split, problem_id, stage, parent, branch_at, outcome, stop, text, entropies, logprobs``;
-            ``entropies`` and ``logprobs`` are lists with one number per own token. :meth:`has` returns whether
+            ``entropies`` and ``logprobs`` are lists with one number per token of ``text``. :meth:`has` returns whether
             ``traces`` exists.
         config: the resolved recipe; empty if only rollouts are known.
         metrics: ``metrics.jsonl`` as columns with one entry per step; NaN if a step lacks the key.
         evaluations: evaluations by step; step 0 is the policy before training.
-        models: last evaluation of each model by name, if the rollouts are of several models; otherwise empty. A problem
-            has the same id in every evaluation; ``rollouts`` prefixes the id with the model's name.
+        models: last evaluation of each model by name, if the rollouts come from several models; otherwise empty. A
+            problem has the same id in every evaluation; ``rollouts`` prefixes the id with the model's name.
         notices: one sentence for each file or part that could not be read.
         prompts: function that returns the available prompt texts by problem id, for runs whose column ``prompt`` is
             null.

@@ -182,7 +182,7 @@ def numbers_gathered(run: RunData) -> RunData:
 def rows_of_files(run: RunData, files: Sequence[str], columns: Sequence[str]) -> str:
     """Return SQL for columns of ``PLAIN`` from ``files`` only, with ``filename`` and ``file_row_number``.
 
-    In a run with a thousand files, a query for a few rollouts would spend half a second on the other files.
+    In a run with a thousand files, a query for a few rollouts would otherwise spend half a second on the other files.
     """
     kind = "run" if run.has("traces") else "plain"
     source = f"read_parquet([{quoted(files)}], union_by_name = true, filename = true, file_row_number = true)"

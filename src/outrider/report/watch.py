@@ -37,7 +37,7 @@ def watch(
             would trigger another rebuild.
         folders: run folders or single files. Hidden files are ignored, since they are still being written.
         port: port to listen on; 0: any free port.
-        say: function that prints the page's address and, at the end, a closing sentence.
+        say: function that prints the page's address, and a sentence when serving ends.
 
     Raises:
         UserError: the port is not available, or the first page cannot be built.

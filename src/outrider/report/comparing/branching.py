@@ -21,7 +21,8 @@ _TEXT = (
 
 
 def section(runs: Sequence[RunData]) -> Section | None:
-    """Return the branching factors of all runs with a finished analysis of tokens; None if no run has one.
+    """Return a section with the branching factors of all runs with a finished analysis of tokens; None if no run has
+    one.
 
     The probability mass of the branching factor is 0.95 if all these runs were analysed with 0.95. Otherwise, it is the
     largest mass with which all these runs were analysed.

@@ -33,8 +33,8 @@ _PARTS_NOTE = (
 
 
 def section(compared: Sequence[ComparedRun], found: Sequence[PairedRuns]) -> Section | None:
-    """Return tables that compare each run with the first run: the problems won and lost, the differences by part, and
-    the problems with the largest differences. The result is None if no runs could be paired."""
+    """Return a section that compares each run with the first run: the problems won and lost, the differences by part,
+    and the problems with the largest differences. The result is None if no runs could be paired."""
     if not found:
         return None
     runs = {one.name: one for one in compared}

@@ -41,7 +41,7 @@ class Sets:
 
 
 def section(compared: Sequence[ComparedRun]) -> Section | None:
-    """Return the number, overlap and list of unsolved problems, with a set diagram for two to four runs.
+    """Return a section with the number, overlap and list of unsolved problems, and a set diagram for two to four runs.
 
     The result is None if fewer than two runs have evaluation rollouts on disk, or if the runs have no common problem.
     """

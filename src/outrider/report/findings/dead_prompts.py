@@ -19,7 +19,7 @@ NEEDS = "groups of at least two verified rollouts"
 # DAPO samples up to three groups per kept group, which suffices at the first threshold, but not at the second.
 MANY, MOST = 0.6, 0.8
 VISITS = 3  # minimum number of steps with the problem; 3 x 8 rollouts at a pass rate of 12 % all fail once in 20 cases
-HOPELESS = 0.3  # share of the tokens; below this share, refilling groups costs more than it saves
+HOPELESS = 0.3  # share of tokens on hopeless problems; below it, refilling groups costs more than it saves
 
 
 def find(run: RunData) -> Finding | None:

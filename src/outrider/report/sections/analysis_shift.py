@@ -28,7 +28,7 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return the change of probability by outcome, position, entropy, perplexity, category and token.
+    """Return a section on the change of probability by outcome, position, entropy, perplexity, category and token.
 
     The result is None if the run has no such analysis.
     """

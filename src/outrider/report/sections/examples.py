@@ -149,7 +149,7 @@ def _by_id(members: list[Member]) -> dict[str, Member]:
 def _place(member: Member, by_id: Mapping[str, Member]) -> Place | None:
     """Return the place at which a rollout branches from its parent; None for a rollout that starts at the prompt.
 
-    If the branch point is before the parent's own tokens, the number of own tokens in this place is 0.
+    If the branch point lies in the parent's prefix, the place is at the beginning of the parent's own tokens.
     """
     parent = by_id.get(member["parent"] or "")
     if parent is None:

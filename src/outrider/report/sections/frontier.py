@@ -30,11 +30,12 @@ _FROM_TRAINING = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return pass@1 against pass@k along training, pass@k curves, and paired changes by level, from evaluations.
+    """Return a section with pass@1 against pass@k along training, pass@k curves, and paired changes by level.
 
-    Without evaluations, pass@k is estimated from training groups, early and late in training. Only the first stage's
-    rollouts from the prompt count, since later rollouts depend on earlier outcomes. The result is None if no problem
-    has two verified samples, or for a single evaluation without training, which has its own section.
+    The numbers come from evaluations. Without evaluations, pass@k is estimated from training groups, early and late in
+    training. Only the first stage's rollouts from the prompt count, since later rollouts depend on earlier outcomes.
+    The result is None if no problem has two verified samples, or for a single evaluation without training, which has
+    its own section.
     """
     points = points_of(run)
     if is_evaluation(run) and len(points) < 2:  # the section `evaluated` shows this evaluation

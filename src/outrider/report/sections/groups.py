@@ -18,7 +18,8 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return kinds of groups over time and by level, coverage, repeated problems, and problems without success.
+    """Return a section on kinds of groups over time and by level, coverage, repeated problems, and problems without
+    success.
 
     The result is None if no rollout was verified.
     """

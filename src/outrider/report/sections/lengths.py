@@ -20,8 +20,8 @@ _CHARACTERS = " Token counts are missing, so lengths are in characters."
 
 
 def section(run: RunData) -> Section | None:
-    """Return mean length by outcome, quantiles and truncation over time, distributions, and lengths early and late in
-    training. Also return whether novelty sharpening prefers long responses.
+    """Return a section with mean length by outcome, quantiles and truncation over time, distributions, and lengths
+    early and late in training. It also shows whether novelty sharpening prefers long responses.
 
     Lengths are in characters if there are no token counts. The result is None without rollouts.
     """
