@@ -94,7 +94,7 @@ def _gone_on_with(about: dict[str, Any]) -> dict[str, Any]:
 def _differences(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> list[str]:
     """Return those differences from the existing bench that would invalidate its finished runs.
 
-    Additional seeds, recipes and values to try do not invalidate finished runs. If tuning now chooses another value for
+    Additional seeds, recipes and tuning values do not invalidate finished runs. If tuning now chooses another value for
     a finished run's recipe, :mod:`outrider.bench.cell` rejects the run later.
     """
     old, new = began.model_dump(mode="json"), bench.model_dump(mode="json")

@@ -49,9 +49,9 @@ class Outlook:
     per response times its number of responses. The remaining work is divided evenly among the processes, but takes at
     least as long as the longest remaining run.
 
-    Assumes one process per run, and ``processes`` runs in parallel. Degenerate cases: the forecast is unknown until
-    some training is timed. If no evaluation is timed, as in runs of older Outrider versions, remaining evaluations
-    count as 0 seconds.
+    Assumes one process per run, and ``processes`` runs in parallel. Degenerate cases: the forecast is unknown until the
+    duration of some training is known. If no evaluation has a known duration, as in runs of older Outrider versions,
+    remaining evaluations count as 0 seconds.
     """
 
     def __init__(self, cells: Iterable[Cell], processes: int) -> None:

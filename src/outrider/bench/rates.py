@@ -10,8 +10,8 @@ from outrider.bench.results import Measured, Point
 CLASSES = ("never", "seldom", "often", "mostly")
 """Classes of problems, by the share of samples before training that solve the problem.
 
-``never``: no sample solves the problem; ``seldom``: up to an eighth do; ``often``: up to a half; ``mostly``: more than
-a half.
+``never``: no sample; ``seldom``: up to one eighth of the samples; ``often``: up to one half; ``mostly``: more than one
+half.
 """
 _UP_TO = (0.0, 1 / 8, 1 / 2)
 

@@ -37,8 +37,8 @@ class Spending(NamedTuple):
         branched: share of the tokens that were generated in branches.
         seeded: share of the tokens that were generated in rollouts whose prompt contained examples or a hint.
         mixed: share of groups with both successes and failures, averaged over steps.
-        gradient: number of trained tokens per generated token; above 1 if tokens are trained on several times, in
-            several epochs or by replay; NaN for runs of Outrider versions that did not count trained tokens.
+        gradient: number of trained tokens per generated token. It is above 1 if tokens are trained on several times (in
+            several epochs or by replay), and NaN for runs of Outrider versions that did not count trained tokens.
     """
 
     stages: tuple[StageSpending, ...]

@@ -113,8 +113,8 @@ def _spec(part: ExportPart, names: LogNames, epochs: Mapping[str, int]) -> dict[
 
 
 def results_of(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the accuracy, which is the share of correct samples among a problem's scored samples, averaged over
-    problems (pass@1).
+    """Return the accuracy (pass@1): the share of correct samples among each problem's scored samples, averaged over
+    problems.
 
     A sample is not scored if it has no verdict, or if its verifier failed. Without scored samples there is no accuracy.
     """

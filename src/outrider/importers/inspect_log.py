@@ -69,7 +69,7 @@ def _members(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
 
 
 def _source(path: Path) -> EvaluationSource:
-    """Return model and task of a log from its header. Errors are not raised here, but when the log is read."""
+    """Return the model and the task of a log from its header. Errors are not raised here, but when the log is read."""
     # separate notes, which are discarded: rows() reads the log again and counts truncated logs
     header = next((value for key, value, _ in _members(path, Notes()) if key == "eval"), None)
     known = header if isinstance(header, Mapping) else {}

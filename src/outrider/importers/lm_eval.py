@@ -112,7 +112,7 @@ def _verdict(data: Mapping[str, Any], metrics: Sequence[str], notes: Notes) -> d
 
 
 def _generated(data: Mapping[str, Any]) -> list[str] | None:
-    """Return the response texts of a document's only request; None for requests of likelihoods."""
+    """Return the response texts of a document's only request; None if the request asks for likelihoods."""
     resps = data.get("resps")
     if not isinstance(resps, list) or len(resps) != 1 or not isinstance(resps[0], list):
         return None

@@ -18,7 +18,8 @@ from outrider.importers.table import ImportedRow, note_counts, table
 
 
 class Format(Protocol):
-    """A framework's file format: ``recognises`` checks the beginning of a file, ``rows`` yields rollouts from files.
+    """A framework's file format: ``recognises`` checks the beginning of a file, and ``rows`` yields rollouts from
+    files.
 
     ``rows`` adds notes on how fields were read and which records were excluded. The user's column mapping is applied to
     the rows afterwards, so most formats can ignore the mapping.

@@ -1,4 +1,4 @@
-"""Decides whether an imported rollout is a success, by a field of the rollout's record or by the user's rule."""
+"""Decides whether an imported rollout is a success, from a field of the rollout's record or by the user's rule."""
 
 from __future__ import annotations
 

@@ -102,8 +102,8 @@ def _functions(output: Path) -> set[str]:
 
 
 def _that_give_the_advantages(paths: Sequence[Path], floats: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the largest set of columns whose sum gives all advantages; empty if no set does so, None if this is
-    undecided."""
+    """Return the largest set of columns whose sum gives all advantages; empty if no set does so, None if the files do
+    not allow a decision."""
     batches = [batch for path in paths for batch in _batches(path, floats)]
     if not any(np.isfinite(batch.advantages).any() for batch in batches) or len(floats) > MOST:
         return None

@@ -106,7 +106,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
 def _source(folder: str) -> EvaluationSource:
     """Return environment and model from ``vf-eval``'s folder name ``<environment>--<model>/<id>``.
 
-    For any other folder name, the run is the folder.
+    For any other folder name, ``run`` is the folder's name.
 
     >>> _source("gsm8k--org--model/5f3a"), _source("first")
     (EvaluationSource(run='org--model', task='gsm8k', file='5f3a'), EvaluationSource(run='first', task='', file=''))

@@ -44,8 +44,8 @@ def bootstrap_mean(
 
     Each of the ``resamples`` resamples draws problems with replacement, as many as there are in the data. The interval
     contains the middle 95 % of the resampled means. The samples *within* a problem are not resampled, because the
-    variation of values between problems already includes sampling noise. The interval covers the choice of problems,
-    but not the seed of a training run.
+    variation of values between problems already includes sampling noise. The interval accounts for the choice of
+    problems, but not for the seed of a training run.
 
     If a problem has several values, for example from groups of several steps, ``problems_P`` contains the problem of
     each value. The values of one problem are correlated, so these values are drawn together. The mean of a resample is

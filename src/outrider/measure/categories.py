@@ -1,4 +1,5 @@
-"""Assigns tokens to categories by words: formal reasoning, logical structure, metacognition and sentence support."""
+"""Assigns tokens to categories by lists of words: formal reasoning, logical structure, metacognition, sentence
+support."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ class Lexicon:
 
     Attributes:
         expressions: two compiled expressions per category. The first matches the category's words in lower-cased text,
-            the second matches the category's patterns in the original text.
+            and the second matches the category's patterns in the original text.
 
     Source: STILL report, arXiv 2508.07534, Table 1, for the four categories of the built-in lexicon. The report gives
     only a few examples per category; Outrider's authors chose the words.

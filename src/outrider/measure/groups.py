@@ -94,7 +94,7 @@ class Profile:
         with id ``i``.
 
         Degenerate cases: a group with tokens from fewer than two problems has no interval (NaN). A resample without any
-        of a group's problems is ignored for this group. The intervals do not cover the seed of a training run.
+        of a group's problems is ignored for this group. The intervals do not account for the seed of a training run.
 
         Source: cluster bootstrap, Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8.
 

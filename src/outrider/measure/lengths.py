@@ -38,7 +38,7 @@ class Lengths(NamedTuple):
 def lengths_by_outcome(
     tokens_R: ArrayLike, outcome_R: Sequence[str | None], truncated_R: ArrayLike | None = None
 ) -> list[Lengths]:
-    """Return length statistics and truncated share, for all responses and then for each outcome, most frequent first.
+    """Return length statistics and the truncated share, for all responses, then for each outcome, most frequent first.
 
     ``tokens_R`` has the number of tokens of each response, NaN if unknown. ``outcome_R`` has the outcome of each
     verdict, None without a verdict. ``truncated_R`` is 1 for a truncated response and otherwise 0, NaN if unknown

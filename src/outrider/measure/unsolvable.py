@@ -89,7 +89,8 @@ class Overlap:
 def overlap(results: Mapping[str, Unsolved]) -> Overlap:
     """Return the problems that each combination of models leaves unsolved.
 
-    Only problems that are either solved or unsolved for every model are compared. All other problems are ``excluded``.
+    Only problems that are solved or unsolved (not undecided) for every model are compared. All other problems are
+    ``excluded``.
 
     Raises:
         UserError: there are fewer than two or more than four models, or the models have different values of ``k``.

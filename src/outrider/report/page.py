@@ -46,7 +46,7 @@ _AROUND = 28  # characters shown in the tree on each side of a pivot
 
 
 def render(report: Report) -> str:
-    """Render a report as one self-contained HTML document, of which the plotting library takes about 5 MB.
+    """Render a report as one self-contained HTML document, which includes the plotting library (about 5 MB).
 
     In prose (section texts, notes, sentences, advice), names may be in ``backticks``, and a blank line starts a
     paragraph. Numbers in tables get three significant digits (:mod:`outrider.report.digits`). NaN is shown as n/a, and

@@ -44,8 +44,8 @@ def section(compared: Sequence[ComparedRun], found: Sequence[PairedRuns]) -> Sec
 
 
 def decision_table(found: Sequence[PairedRuns]) -> TableBlock:
-    """Return a table with a row per run, which shows the numbers of problems won, lost, tied and decisive, and the
-    number of problems needed to detect the difference."""
+    """Return a table with a row per run: the numbers of problems won, lost, tied and decisive, and the number of
+    problems needed to detect the difference."""
     names = ["difference", "won", "lost", "tied", "clearly won", "clearly lost", "decisive"]
     needed = ["needed problems", "needed samples"]
     rows: list[list[CellValue]] = []

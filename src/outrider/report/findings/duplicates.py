@@ -32,7 +32,7 @@ def find(run: RunData) -> Finding | None:
     mean of paired differences, clustered by problem, over groups in which every rollout has a log-probability. If there
     is no such group, only the share of equal pairs is checked. All numbers refer to the last quarter of the steps.
 
-    Responses are compared only if they are of the same stage and have the same prefix (the plain prompt, or the same
+    Responses are compared only if they come from the same stage and have the same prefix (the plain prompt, or the same
     branch point). Equal texts with different tokens count as equal.
 
     Raises:

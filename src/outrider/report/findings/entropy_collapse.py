@@ -69,10 +69,10 @@ def find(run: RunData) -> Finding | None:
 def _from_the_first(values_S: Floats) -> FirstAndLast:
     r"""Return the first step's value and the mean over the last tenth of the steps, with the difference's interval.
 
-    The noise of a step is estimated from the median squared difference of neighbouring steps,
-    :math:`\hat\sigma^2 = \mathrm{med}\,(x_{s+1} - x_s)^2 / (2 \cdot 0.455)`, which is robust to a trend and to a sudden
-    fall; 0.455 is the median of a squared standard normal variable. The difference between one step and a mean over m
-    steps has the standard error :math:`\hat\sigma \sqrt{1 + 1/m}`.
+    The noise of a step is estimated from the median squared difference of neighbouring steps, :math:`\hat\sigma^2 =
+    \mathrm{med}\,(x_{s+1} - x_s)^2 / (2 \cdot 0.455)`, where 0.455 is the median of a squared standard normal variable.
+    This estimate is robust to a trend and to a sudden fall. The difference between one step and a mean over m steps has
+    the standard error :math:`\hat\sigma \sqrt{1 + 1/m}`.
     """
     m = max(3, len(values_S) // PARTS)
     before, after = float(values_S[0]), float(values_S[-m:].mean())
@@ -82,7 +82,8 @@ def _from_the_first(values_S: Floats) -> FirstAndLast:
 
 
 def _entropies(run: RunData) -> tuple[Floats, str]:
-    """Return the entropy of each step in nats per token, and the name of the entropy's source for the sentence."""
+    """Return the entropy of each step in nats per token, and a name for the entropy's source, for use in the finding's
+    sentence."""
     rows = by_step(run)
     metric = run.metrics.get("entropy", np.zeros(0))
     for values, source in (

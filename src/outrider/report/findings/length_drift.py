@@ -20,7 +20,7 @@ SOME, MUCH = 1.25, 1.5
 
 
 def find(run: RunData) -> Finding | None:
-    """Check the ratio of the mean response lengths in the last and in the first quarter of the steps.
+    """Check the ratio of the mean response length in the last quarter of the steps to that in the first quarter.
 
     The ratio is computed for all first-stage rollouts and, if there are verdicts, also for failures only.
 

@@ -61,10 +61,10 @@ class Split(NamedTuple):
     def first_stage_rollouts(self) -> str:
         """SQL condition for rollouts of the first stage that start at the plain prompt.
 
-        Later stages (branches, second passes, examples) select problems by outcome, so their numbers can change because
-        the selection changes. In other frameworks' rollouts, all stage names are empty, so no rollout is excluded. If
-        the first stage samples some groups only with hints, no rollout qualifies, since the remaining problems are a
-        biased selection.
+        Later stages (branches, second passes, examples) select problems by outcome, so their statistics can change only
+        because the selection changes. In other frameworks' rollouts, all stage names are empty, so no rollout is
+        excluded. If the first stage samples some groups only with hints, no rollout qualifies, since the remaining
+        problems are a biased selection.
         """
         if self.helped:
             return "false"

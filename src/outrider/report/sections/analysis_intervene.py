@@ -1,4 +1,4 @@
-"""The section on the effect of single tokens, which is success with a token minus success with the likeliest
+"""The section on the effect of single tokens: the success rate with a token minus that with the likeliest
 alternative."""
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def curves(named: Mapping[str, Curve]) -> Figure:
 
 
 def interval_series(name: str, by_x: Mapping[Any, Interval]) -> Series:
-    """Return intervals as a line with a band; the tooltip of each point has the number of its problems."""
+    """Return intervals as a line with a band; the tooltip of each point shows the number of problems."""
     values, low, high, problems = zip(*by_x.values(), strict=True) if by_x else ([],) * 4
     return Series(name, list(by_x), list(values), list(low), list(high), [f"{n} problems" for n in problems])
 

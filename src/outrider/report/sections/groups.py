@@ -63,7 +63,7 @@ def _coverage(run: RunData) -> list[Figure]:
 
 
 def by_level(run: RunData) -> TableBlock | None:
-    """Return the kinds of groups and their success by level; None if problems have no levels."""
+    """Return a table of the kinds of groups and their success by level; None if problems have no levels."""
     data = query(
         run,
         """
@@ -82,7 +82,8 @@ def by_level(run: RunData) -> TableBlock | None:
 
 
 def _again(run: RunData) -> TableBlock | None:
-    """Cross-tabulate the kinds of the first and the last group of problems that were sampled in several steps."""
+    """For problems sampled in several steps, cross-tabulate the kind of the first group and the kind of the last
+    group."""
     columns = query(
         run,
         """
@@ -103,7 +104,7 @@ def _again(run: RunData) -> TableBlock | None:
 
 
 def without_success(run: RunData) -> TableBlock | None:
-    """Return the problems without any success, most expensive first.
+    """Return a table of the problems without any success, most expensive first.
 
     For training, only problems that were sampled more than once are included.
 

@@ -101,7 +101,7 @@ def _bars(run: RunData, unit: str) -> Figure:
 
 
 def _table(run: RunData, unit: str) -> TableBlock:
-    """Return lengths by outcome, early and late in training, and the change of the mean."""
+    """Return a table of lengths by outcome, early and late in training, with the change of the mean."""
     data = query(
         run,
         "SELECT coalesce(phase, 'all') AS phase, outcome, size::DOUBLE AS size, "
