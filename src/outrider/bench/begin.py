@@ -1,4 +1,4 @@
-"""Starts or continues a bench (a comparison of recipes) in its folder, and rejects a folder with other content."""
+"""Starts or continues a bench (a comparison of recipes) in its folder. Rejects a folder that contains anything else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def begin(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> None:
     The recipes are copied, so that a later change of a shipped recipe does not affect the remaining runs.
 
     Raises:
-        UserError: another process has meanwhile started another bench in the folder.
+        UserError: another process has meanwhile started a different bench in the folder.
     """
     sweep(out)
     refuse_another(bench, recipes, out)
@@ -39,10 +39,10 @@ def begin(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> None:
 
 
 def refuse_another(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> None:
-    """Raise an error if a folder has a bench with other options, or other files.
+    """Raise an error if the folder contains a bench with different options, or files that belong to no bench.
 
     Raises:
-        UserError: the folder has other content; the message names the differing option or the file.
+        UserError: the folder contains something else; the message names the option that differs, or the file.
     """
     if (out / _SPEC).is_file():
         began = bench_of(read_yaml((out / _SPEC).read_text("utf-8"), _SPEC))
@@ -63,7 +63,7 @@ def refuse_another(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> No
 
 
 def _sizes_of(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> list[str]:
-    """Return the existing bench's evaluation sizes as arguments, if they differ from the new bench's sizes.
+    """Return the existing bench's evaluation sizes that differ from the new bench's sizes, as command-line arguments.
 
     The sizes can differ because older Outrider versions did not reduce the evaluation in proportion to the budget.
     """
@@ -78,8 +78,8 @@ def _sizes_of(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Pa
 
 
 def _gone_on_with(about: dict[str, Any]) -> dict[str, Any]:
-    """Return the environment at the bench's start, with the latest command and all changes of the environment since
-    then.
+    """Return the recorded environment at the bench's start, with the latest command and all later changes of the
+    environment.
 
     The latest command reproduces the whole bench, since later commands may add seeds and recipes.
     """
@@ -92,9 +92,9 @@ def _gone_on_with(about: dict[str, Any]) -> dict[str, Any]:
 
 
 def _differences(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> list[str]:
-    """Return the differences between two benches that invalidate finished runs.
+    """Return those differences from the existing bench that would invalidate its finished runs.
 
-    Additional seeds, recipes and values to try do not invalidate finished runs. If tuning now chooses another value for
+    Additional seeds, recipes and tuning values do not invalidate finished runs. If tuning now chooses another value for
     a finished run's recipe, :mod:`outrider.bench.cell` rejects the run later.
     """
     old, new = began.model_dump(mode="json"), bench.model_dump(mode="json")

@@ -1,5 +1,5 @@
-"""The command ``outrider bench``, which plans and executes runs, then compares and plots results. A second start
-continues the bench."""
+"""Implements ``outrider bench``, which plans and executes runs, then compares and plots their results. The same command
+continues an interrupted bench."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run_bench(planned: Planned, out: Path, at_once: int | None = None) -> BenchR
     reported.
 
     Raises:
-        UserError: ``at_once`` is out of range, ``out`` has other content, or another process uses ``out``.
+        UserError: ``at_once`` is out of range, ``out`` contains something else, or another process uses ``out``.
     """
     bench, recipes, _ = planned
     cores = usable_cores()

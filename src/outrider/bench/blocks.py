@@ -1,4 +1,4 @@
-"""Tables of estimates, in which each number has its interval, and a mark if the interval is unreliable due to few
+"""Builds tables of estimates. Each number has its interval, and a mark if the interval is unreliable due to few
 seeds."""
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from outrider.measure import Interval
 from outrider.report.content import CellValue, TableBlock, Unit
 
 FEWEST_SEEDS = 3
-"""Minimum number of seeds for an interval to be shown without a mark. If seeds cause most of the variance, intervals
-over two seeds have a coverage of 87.5 % instead of 95 % in simulated benches (docs/bench.md). With one seed, the
+"""Minimum number of seeds for an interval to be shown without a mark. If seeds cause most of the variance, 95 %
+intervals over two seeds contain the true value in only 87.5 % of simulated benches (docs/bench.md). With one seed, the
 interval does not include the variance between seeds."""
 
 _FEW = {
@@ -31,8 +31,8 @@ def block(
     note: str = "",
     units: Mapping[str, Unit] | None = None,
 ) -> TableBlock:
-    """Return a table whose cells may be estimates over seeds. Estimates over few seeds are marked and explained in a
-    note.
+    """Return a table whose cells may be estimates over seeds. Estimates over few seeds get a mark, which a note
+    explains.
 
     Pass a number that does not depend on seeds, such as a pass rate of the policy before training, as an
     :class:`~outrider.measure.Interval` (:func:`apart_from_seeds`); an Interval is never marked. An estimate without a

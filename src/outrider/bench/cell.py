@@ -1,4 +1,4 @@
-"""The cells of a bench, which are its single runs, with their folders and overrides."""
+"""Defines a bench's cells. A cell is a single run with its folder and its overrides of recipe keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from outrider.processes.clock import training_seconds
 from outrider.runs.folder import RunFolder
 
 FINAL_TEST = "untouched"
-"""Folder name of a measurement on the final test set. The name has not changed since the first version of Outrider."""
+"""Folder name of a measurement on the final test set. The name is kept from the first version of Outrider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,7 @@ class Cell:
         seed: seed of the run.
         unit: unit of the training budget (tokens, steps or seconds).
         budget: training budget in ``unit``; with a budget of 0, the run only evaluates.
-        measures: another run, whose last policy this run evaluates instead of the recipe's model; None: the recipe's
-            model.
+        measures: another run, whose last policy this run evaluates; None: this run evaluates the recipe's model.
     """
 
     label: str
@@ -67,7 +66,8 @@ class Cell:
 
     @property
     def finished(self) -> bool:
-        """Whether the run has finished, so that its table exists, which is the last file that a run writes.
+        """Whether the run has finished. A run writes ``table.md`` last, so this file exists only after the run has
+        finished.
 
         Raises:
             UserError: the folder contains a run with other settings.
@@ -163,7 +163,7 @@ def final_test_cells(
 ) -> tuple[Cell, dict[str, list[Cell]]]:
     """Return the runs that evaluate the policy before training and each run's last policy on the final test set.
 
-    The problems of the final test set are used for no other measurement, and influence no choice. Each measurement is
+    The problems of the final test set are not used for any other measurement or for any choice. Each measurement is
     stored in the folder of the run whose policy is measured, so that the measurement moves with the run.
     """
     recipe = recipe_file(out, bench.base)
@@ -198,8 +198,8 @@ def override(key: str, value: Any) -> str:
 
 
 def in_turn(rows: Collection[Sequence[Cell]]) -> list[Cell]:
-    """Return the first cell of each row, then each second cell, and so on, so that an interrupted bench has runs of all
-    recipes."""
+    """Return the first cell of every row, then the second cell of every row, and so on. If the bench is interrupted, it
+    then has runs of all recipes."""
     longest = max(map(len, rows), default=0)
     return [row[i] for i in range(longest) for row in rows if i < len(row)]
 

@@ -1,4 +1,5 @@
-"""The process of one run, which executes ``outrider train``, is pinned to one core, and is killed if the bench dies."""
+"""Executes ``outrider train`` in the process of one run. The process is pinned to one core, and is killed if the bench
+dies."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def run_cell(
     folder = Path(path)
     resume = (folder / "config.yaml").is_file() and not anew
     sys.argv = ["outrider", "train", recipe, *overrides, "--out", path, *(["--resume"] if resume else [])]
-    print("$", *sys.argv, flush=True)  # noqa: T201 - the head of the log
+    print("$", *sys.argv, flush=True)  # noqa: T201 - first line of the log
     try:
         if folder.exists() and not resume:  # the run was killed early, or must start again
             move(folder, folder.parent / "superseded")

@@ -1,4 +1,4 @@
-"""The content of a bench's page, with the verdict on the first screen and all details in collapsed sections."""
+"""Builds the content of a bench's page: the verdict on the first screen, and all details in collapsed sections."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Statistics beyond final success: mean success over the course of training, and problems that became solved or
-unsolved."""
+"""Computes statistics beyond final success: mean success over training, and problems that became solved or unsolved."""
 
 from __future__ import annotations
 
@@ -12,8 +11,7 @@ from outrider.bench.results import Arm, Measured, Point, along
 
 
 def on_the_way(before: Arm, arm: Arm, k: int) -> Measured:
-    r"""Return the mean of pass@k over a run's budget, which is the area under the curve of pass@k, divided by the
-    budget.
+    r"""Return the mean of pass@k over a run's budget: the area under the pass@k curve, divided by the budget.
 
     For each seed and problem, pass@k is interpolated linearly between evaluations, starting at the policy before
     training. With ``x`` the spent share of the budget and ``y`` the value of pass@k, the mean is
@@ -21,9 +19,9 @@ def on_the_way(before: Arm, arm: Arm, k: int) -> Measured:
     .. math:: \sum_i (x_{i+1} - x_i) \frac{y_i + y_{i+1}}{2}.
 
     Of two recipes with equal final pass@k, the recipe whose pass@k rises earlier has the higher mean. Linear
-    interpolation underestimates a curve that rises fast at first, most strongly with few evaluations and for the
-    fastest recipe. If a problem's pass@k is unknown at some evaluation of a seed, the problem is excluded for this
-    seed.
+    interpolation underestimates a curve that rises fast at first. The bias is largest with few evaluations and for the
+    recipe that rises fastest. If a problem's pass@k is unknown at some evaluation of a seed, the problem is excluded
+    for this seed.
     """
     shares = np.array([0.0, *(point.share for point in arm.points)])
     widths = np.diff(shares)
@@ -38,8 +36,8 @@ class Turned(NamedTuple):
     """Problems that became solved or unsolved between two points of training, by seed and problem.
 
     Attributes:
-        solved: 1 if no sample of the first point solved the problem, but a sample of the later point did.
-        lost: 1 if a sample of the first point solved the problem, but no sample of the later point did.
+        solved: 1 if no sample at the first point solved the problem, but a sample at the later point did.
+        lost: 1 if a sample at the first point solved the problem, but no sample at the later point did.
     """
 
     solved: Measured
@@ -47,7 +45,8 @@ class Turned(NamedTuple):
 
 
 def turned(first: Point, later: Point) -> Turned:
-    """Return the problems that became solved or unsolved between two points; unknown without verified samples.
+    """Return which problems became solved or unsolved between two points. This is unknown for a problem without
+    verified samples at either point.
 
     With few samples, some problems become solved or unsolved even between two evaluations of the same policy.
     """

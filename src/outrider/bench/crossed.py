@@ -1,4 +1,4 @@
-"""Intervals for a crossed design: every seed of a recipe is measured on the same problems."""
+"""Computes intervals for a crossed design, in which every seed of a recipe is measured on the same problems."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Estimate(NamedTuple):
     Attributes:
         value: the mean; NaN if it is unknown.
         low, high: bounds of the 95 % interval; NaN if there is no interval.
-        seeds: number of seeds. With one seed, the interval covers only the choice of problems.
+        seeds: number of seeds. With one seed, the interval accounts only for the choice of problems.
         problems: number of problems.
         error: standard error of the mean; NaN if it is unknown.
     """
@@ -38,23 +38,23 @@ class Estimate(NamedTuple):
 
 
 def estimate(measured: Measured) -> Estimate:
-    r"""Return the mean over seeds, with an interval that covers seeds, problems and their interaction.
+    r"""Return the mean over seeds, with an interval that accounts for seeds, problems and their interaction.
 
     Let :math:`z_{sp}` be the value of seed s on problem p (a ratio of sums is first linearised, see :func:`_linear`):
 
     .. math:: z_{sp} = \mu + \alpha_s + \beta_p + \varepsilon_{sp}, \qquad
        \widehat{\mathrm{Var}}(\bar z) = \frac{A + B - C}{S P}
 
-    where S and P are the numbers of seeds and problems, and A, B and C are the mean squares of the two-way layout: A of
-    seeds, B of problems, C of the residual. A and B are raised to C if they are smaller, since a variance component is
-    not negative. The interval uses Student's t with Satterthwaite's degrees of freedom. Neither factor is nested in the
-    other, so resampling seeds and then problems within seeds would be wrong. Resampling both factors independently (the
-    pigeonhole bootstrap) counts the residual three times and has no t correction; docs/bench.md has the coverage of
-    this bootstrap.
+    where S and P are the numbers of seeds and problems, and A, B and C are the mean squares of the two-way layout: A
+    for seeds, B for problems, C for the residual. A and B are raised to C if they are smaller, since a variance
+    component cannot be negative. The interval uses Student's t with Satterthwaite's degrees of freedom. Neither factor
+    is nested in the other, so resampling seeds and then problems within seeds would be wrong. Resampling both factors
+    independently (the pigeonhole bootstrap) counts the residual three times and has no t correction; docs/bench.md
+    shows the coverage of this bootstrap.
 
-    Degenerate cases: with one seed, the interval covers only problems. With one problem (or one number for the whole
-    run, as a single column), the interval covers only seeds. With one seed and one problem there is no interval. A seed
-    or a problem without any count is excluded.
+    Degenerate cases: with one seed, the interval accounts only for problems. With one problem, or a single column with
+    one number per run, it accounts only for seeds. With one seed and one problem there is no interval. A seed or a
+    problem without any count is excluded.
 
     Source: Satterthwaite 1946, Biometrics Bulletin 2(6); the crossed random-effects layout as in Owen 2007,
     arXiv 0712.1111.

@@ -14,7 +14,7 @@ from outrider.bench.results import Arm, Measured, along, values_of
 
 
 class Equal(NamedTuple):
-    """A difference in pass@k, and the common pass@1 at which it was measured; both NaN if there is no such pass@1."""
+    """A difference in pass@k, and the common pass@1 at which it was measured; both NaN if there is no common pass@1."""
 
     pass1: float
     change: Estimate
@@ -45,7 +45,7 @@ def at_equal_pass1(before: Arm, base: Arm, arm: Arm, k: int) -> Equal:
 
     Each recipe is a piecewise linear curve through its means over seeds, starting at the policy before training. Let m
     be the recipe with the lower maximum of pass@1, and o the other recipe. The curve of o first reaches the maximum of
-    m between its points i and i + 1, with weight w on point i + 1. Let x be pass@1, y pass@k, b the slope of this
+    m between points i and i + 1 of o, with weight w on point i + 1. Let x be pass@1, y pass@k, b the slope of this
     segment of o, and :math:`z_w = (1 - w) z_i + w z_{i+1}`. Then
 
     .. math:: D = \pm \big(\bar y_m - \bar y_{o,w}\big), \qquad
@@ -55,12 +55,13 @@ def at_equal_pass1(before: Arm, base: Arm, arm: Arm, k: int) -> Equal:
     the first-order effect of a seed and a problem on D, including their effect on w. Therefore
     :func:`~outrider.bench.crossed.estimate` computes the interval from d. The highest point of m and the crossed
     segment of o are treated as fixed. If two points of m are nearly equal in pass@1 but not in pass@k, the interval is
-    too short (simulated, docs/intervals.md).
+    too narrow (simulated in docs/intervals.md).
 
-    Assumes the same seeds in the same order in both arms, and linear curves between points. The intervals do not cover
-    the error of linear interpolation, which is smaller with more points. A problem whose pass@k at the maximum k is
-    unknown at any point is excluded, so that all k are compared at the same pass@1. Degenerate cases: the result is NaN
-    if one of the two recipes never exceeds the pass@1 of the policy before training, or if nothing is known.
+    Assumes the same seeds in the same order in both arms, and linear curves between points. The intervals do not
+    account for the error of linear interpolation, which decreases with the number of points. A problem whose pass@k at
+    the maximum k is unknown at any point is excluded, so that all k are compared at the same pass@1. Degenerate cases:
+    the result is NaN if one of the two recipes never exceeds the pass@1 of the policy before training, or if no pass@k
+    is known.
     """
     known_P = np.isfinite(np.concatenate([along(before, a, before.ks[-1]) for a in (base, arm)])).all(axis=(0, 1))
     nothing = Equal(math.nan, Estimate(math.nan, math.nan, math.nan, len(base.seeds), int(known_P.sum())))
@@ -82,10 +83,10 @@ def at_equal(spent: Literal["steps", "tokens"], base: Arm, arm: Arm, k: int) -> 
     pass@k of the longer runs is interpolated linearly between the two evaluations around this total. Success rises fast
     at first and more slowly later, so the interpolation underestimates the longer runs, and favours the recipe of the
     shortest run. :func:`~outrider.bench.crossed.estimate` computes the interval from the paired differences; the
-    interval does not cover this bias. There is no extrapolation before a run's first evaluation. Assumes the same seeds
-    in the same order in both arms. A problem whose pass@k at the maximum k is unknown at any point is excluded, so that
-    all k use the same problems. Degenerate cases: the result is NaN if nothing is known, or if a run ends before
-    another run's first evaluation.
+    interval does not account for this bias. There is no extrapolation before a run's first evaluation. Assumes the same
+    seeds in the same order in both arms. A problem whose pass@k at the maximum k is unknown at any point is excluded,
+    so that all k use the same problems. Degenerate cases: the result is NaN if no pass@k is known, or if a run ends
+    before another run's first evaluation.
     """
     level = float(min(min(getattr(a.end, spent)) for a in (base, arm)))
     known_P = np.isfinite(np.concatenate([values_of(a.points, base.ks[-1]) for a in (base, arm)])).all(axis=(0, 1))
@@ -110,14 +111,14 @@ def _at(level: float, run: Arm, spent: str, k: int) -> Floats:
 
 
 def _above(lower: _Line, other: _Line) -> Floats:
-    """Return the difference between the highest point of ``lower`` and the interpolated curve of ``other``, ``[S, P]``;
-    the difference is linearised in the data."""
+    """Return pass@k at the highest point of ``lower`` minus pass@k on the interpolated curve of ``other``, ``[S, P]``,
+    linearised in the data."""
     level = lower.heights[lower.top]
     i = int((other.heights >= level).argmax())  # at least 1: both curves start at the same point, below the level
     rise = other.heights[i] - other.heights[i - 1]
     w, slope = (level - other.heights[i - 1]) / rise, (other.y[i].mean() - other.y[i - 1].mean()) / rise
     x_w, y_w = ((1 - w) * line[i - 1] + w * line[i] for line in (other.x, other.y))
-    # the last term is the shift of the crossing when pass@1 changes
+    # the last term is the effect of pass@1 on where the curve crosses the level
     above: Floats = lower.y[lower.top] - y_w - slope * (lower.x[lower.top] - x_w)
     return above
 

@@ -21,10 +21,10 @@ class _Work:
         cell: the run.
         evaluations: planned number of evaluations.
         responses: number of responses in each evaluation.
-        spent: budget spent so far; no more than the run's whole budget.
+        spent: budget spent so far, at most the run's whole budget.
         training: seconds of training so far.
         evaluated: number of completed evaluations.
-        timed: number of evaluations with a known time.
+        timed: number of evaluations with a known duration.
         evaluating: total seconds of the ``timed`` evaluations.
         over: whether the run has finished or failed, so that no work remains.
     """
@@ -44,14 +44,14 @@ class Outlook:
     """The completed work of a bench, and a forecast of the remaining time.
 
     All rates are computed from the times that the runs record on disk (``timing.jsonl``, ``eval_timing.jsonl``), so a
-    continued bench knows its speed at once. A recipe has its own seconds per unit of budget after one of its runs has
-    trained; until then, the mean over all recipes is used. The time of an evaluation is the mean seconds per response
-    times the evaluation's number of responses. The remaining work is divided evenly among the processes, but takes at
+    continued bench has a forecast immediately. Once one of a recipe's runs has trained, the recipe's own seconds per
+    unit of budget are used; until then, the mean over all recipes. An evaluation is expected to take the mean seconds
+    per response times its number of responses. The remaining work is divided evenly among the processes, but takes at
     least as long as the longest remaining run.
 
-    Assumes one process per run, and ``processes`` runs in parallel. Degenerate cases: the forecast is unknown until
-    some training is timed. If no evaluation is timed, as in runs of older Outrider versions, remaining evaluations
-    count as 0 seconds.
+    Assumes one process per run, and ``processes`` runs in parallel. Degenerate cases: the forecast is unknown until the
+    duration of some training is known. If no evaluation has a known duration, as in runs of older Outrider versions,
+    remaining evaluations count as 0 seconds.
     """
 
     def __init__(self, cells: Iterable[Cell], processes: int) -> None:
@@ -99,14 +99,14 @@ class Outlook:
 
     @property
     def total(self) -> float:
-        """The sum of all runs' budgets, of a failed run only the spent part; if the runs only evaluate, the number of
-        runs."""
+        """The sum of all runs' budgets, where a failed run counts only with what it spent; if the runs only evaluate,
+        the number of runs."""
         if not self._trains:
             return float(len(self._work))
         return sum(work.spent if work.over else work.cell.budget for work in self._work.values())
 
     def forecast(self) -> tuple[float, float] | None:
-        """Return the completed share of the work, as a share of seconds, and the remaining seconds; None if unknown."""
+        """Return the completed share of the total seconds, and the remaining seconds; None if unknown."""
         a_unit, a_response = self._unit_seconds(), self._response_seconds()
         if self._trains and not a_unit:
             return None

@@ -27,10 +27,11 @@ _MARKERS = "osD^vPX"
 
 
 def frontier_figure(report: BenchReport) -> Figure:
-    """Plot pass@n against pass@1 in a large panel, and each metric over generated tokens in a small panel.
+    """Plot pass@n (n samples per problem) against pass@1 in a large panel, and each metric over generated tokens in a
+    small panel.
 
-    Each recipe has one colour and marker. Bars are 95 % intervals of the paired difference from the base recipe, at the
-    end of the budget. The interval of a recipe's own mean is wider, since problems differ in difficulty.
+    Each recipe has one colour and marker. Error bars are 95 % intervals of the paired difference from the base recipe,
+    at the end of the budget. The interval of a recipe's own mean would be wider, since problems differ in difficulty.
     """
     from matplotlib.figure import Figure  # not pyplot, which keeps global state
 

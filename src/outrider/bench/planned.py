@@ -15,7 +15,8 @@ DEFAULT_TOKENS = 1_600_000
 
 
 def default_folder(recipes: Iterable[str]) -> Path:
-    """Return the default folder of a bench: ``runs/bench-`` and the recipes' names; only the first of many names.
+    """Return the default folder of a bench: ``runs/bench-`` and the recipes' names, or only the first name if there are
+    many.
 
     >>> str(default_folder(["grpo", "dr-grpo"])), str(default_folder(["grpo", "dapo", "gspo", "rloo"]))
     ('runs/bench-grpo-dr-grpo', 'runs/bench-grpo-and-3-others')

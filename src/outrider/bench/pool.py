@@ -26,7 +26,7 @@ class Failure(NamedTuple):
 
     Attributes:
         cell: the run.
-        status: exit status of the run's process; a negative status is minus the signal that ended the process.
+        status: exit status of the run's process; -n if signal n ended the process.
         last_line: last line that the process printed.
     """
 

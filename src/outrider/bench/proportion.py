@@ -1,4 +1,4 @@
-"""Keeps evaluation in proportion to the budget, by fewer evaluation points, problems and samples for short runs."""
+"""Keeps evaluation in proportion to the budget: short runs get fewer evaluation points, problems and samples."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Proportioned(NamedTuple):
 
 
 def in_proportion(bench: Bench, recipes: Mapping[str, Recipe], given: Collection[str]) -> Proportioned:
-    """Lower ``points``, ``evaluate.problems`` and ``evaluate.n`` in turn until a run has at most :data:`MOST`
-    evaluation tokens per training token.
+    """Lower ``points``, ``evaluate.problems`` and ``evaluate.n`` until a run has at most :data:`MOST` evaluation tokens
+    per training token.
 
     Each round removes one evaluation point, then halves the problems, then halves the samples. The result depends on a
     run's budget and on the base recipe, but not on the number of seeds or recipes, so that seeds and recipes can be

@@ -8,10 +8,10 @@ from outrider.arrays import Flags
 from outrider.bench.results import Measured, Point
 
 CLASSES = ("never", "seldom", "often", "mostly")
-"""Classes by the share of samples before training that solve the problem.
+"""Classes of problems, by the share of samples before training that solve the problem.
 
-``never``: no sample solves the problem; ``seldom``: up to an eighth do; ``often``: up to a half; ``mostly``: more than
-a half.
+``never``: no sample; ``seldom``: up to one eighth of the samples; ``often``: up to one half; ``mostly``: more than one
+half.
 """
 _UP_TO = (0.0, 1 / 8, 1 / 2)
 
@@ -20,9 +20,8 @@ def by_rate(before: Point) -> dict[str, Flags]:
     """Return, for each class of pass rates, which problems were in this class before training.
 
     A problem without verified samples is in no class. Sampling noise affects a problem's class, so the samples that
-    define the class must not also estimate the pass rate. For example, a problem whose samples all failed rarely has a
-    pass rate of
-    0. Estimates from separate samples do not have this bias.
+    define the class must not also estimate the pass rate. For example, the pass rate of a problem whose samples all
+    failed is rarely 0. Estimates from separate samples do not have this bias.
     """
     tallies = before.evaluations[0].tallies
     known_P = np.array([tally.scorable > 0 for tally in tallies], np.bool_)

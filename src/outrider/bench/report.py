@@ -22,13 +22,13 @@ from outrider.errors import UserError
 from outrider.record.json_data import json_data
 
 SCHEMA_VERSION = 4
-"""Version of the results file. Version 3 has no final test set, and version 2 also has no classes of pass rates.
-Version 1 has a single tuned key: each candidate has a `value`, and `chosen` is the chosen value."""
+"""Version of the results file. Version 3 has no final test set. Version 2 also lacks the classes of pass rates. Version
+1 has only one tuned key: each candidate has a `value`, and `chosen` is the chosen value."""
 _NOTHING = Estimate(math.nan, math.nan, math.nan, 0, 0)
 
 
 class Reached(NamedTuple):
-    """The first point at which a recipe's mean curve reaches the base recipe's final pass@1; NaN if there is no such
+    """The first point at which a recipe's mean pass@1 reaches the base recipe's final pass@1; NaN if there is no such
     point."""
 
     share: float

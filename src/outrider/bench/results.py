@@ -34,7 +34,7 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True)
 class Point:
-    """The evaluations of all seeds of a recipe after one share of the training budget.
+    """The evaluations of all seeds of a recipe after the same share of the training budget.
 
     Attributes:
         share: share of the budget, from 0 to 1.

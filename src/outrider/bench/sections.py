@@ -37,20 +37,21 @@ def results(report: BenchReport, only: Sequence[str] | None = None) -> Section:
 
 
 def change(report: BenchReport) -> Section:
-    """Return the paired changes from the base recipe."""
+    """Return a section with the paired changes from the base recipe."""
     base = report.bench.base
     table = _changes("change", f"Change from {base}", report, report.against_base, _others(report))
     return Section("change", f"Change from {base}", _CHANGE, [], [table])
 
 
 def from_before(report: BenchReport) -> Section:
-    """Return the paired changes from the policy before training."""
+    """Return a section with the paired changes from the policy before training."""
     table = _changes("from-before", "Change from before training", report, report.against_before, report.arms)
     return Section("from-before", "Change from before training", _CHANGE, [], [table])
 
 
 def equal_spent(report: BenchReport) -> Section:
-    """Return the changes from the base recipe after equal steps, or after equal tokens if the budget is in steps."""
+    """Return a section with the changes from the base recipe after equal steps, or equal tokens if the budget is in
+    steps."""
     rows: list[list[BlockCell]] = []
     for arm in _others(report):
         found = [report.at_equal_other(arm, k) for k in report.before.ks]
@@ -65,7 +66,8 @@ def equal_spent(report: BenchReport) -> Section:
 
 
 def equal_pass1(report: BenchReport) -> Section | None:
-    """Return the changes of pass@k from the base recipe at equal pass@1; None with one sample per problem."""
+    """Return a section with the changes of pass@k from the base recipe at equal pass@1; None with one sample per
+    problem."""
     ks = [k for k in report.before.ks if k > 1]
     if not ks:
         return None
@@ -82,7 +84,8 @@ def equal_pass1(report: BenchReport) -> Section | None:
 
 
 def reached(report: BenchReport) -> Section:
-    """Return when each recipe first reaches the base recipe's final pass@1, and the mean pass@1 over the budget."""
+    """Return a section on when each recipe first reaches the base recipe's final pass@1, with the mean pass@1 over the
+    budget."""
     rows: list[list[BlockCell]] = []
     for arm in report.arms:
         place = report.reached(arm)
@@ -99,7 +102,7 @@ def reached(report: BenchReport) -> Section:
 
 
 def by_rate(report: BenchReport) -> Section:
-    """Return pass@1 by the problems' pass rate before training."""
+    """Return a section with pass@1 by the problems' pass rate before training."""
     base, first = report.base, report.by_rate(report.again)
     assert base is not None
     rate = [f"{name} ({e.problems})" for name, e in first.items()]
@@ -115,7 +118,7 @@ def by_rate(report: BenchReport) -> Section:
 
 
 def final_test(report: BenchReport) -> Section | None:
-    """Return the last policies' results on the final test set, which has influenced no choice; None without this
+    """Return the last policies' results on the final test set, which was not used for any choice; None without this
     set."""
     kept = report.final_test
     if kept is None:
@@ -131,7 +134,7 @@ def final_test(report: BenchReport) -> Section | None:
 
 
 def turned(report: BenchReport) -> Section:
-    """Return the shares of problems that became solved and that became unsolved during training."""
+    """Return a section with the shares of problems that became solved and that became unsolved during training."""
     again = report.turned(report.again).values()
     rows: list[list[BlockCell]] = [["before training, drawn again", *map(apart_from_seeds, again)]]
     rows += [[arm.name, *report.turned(arm).values()] for arm in report.arms]
@@ -141,7 +144,7 @@ def turned(report: BenchReport) -> Section:
 
 
 def spending(report: BenchReport) -> Section:
-    """Return the number of tokens that each stage of a recipe used."""
+    """Return a section with the number of tokens that each stage of a recipe used."""
     of_recipe, of_stage = ["not trained on", "mixed groups", "with a gradient"], ["share", "rollouts a step"]
     of_stage += ["successes", "newly solved"]
     rows: list[list[BlockCell]] = []
@@ -192,8 +195,8 @@ def _known(number: float) -> float | None:
 
 
 def _excluded(report: BenchReport, used_by: Callable[[Arm], int]) -> str:
-    """Return a sentence on the recipes that were compared on fewer problems than others; "" if there are no such
-    recipes."""
+    """Return a sentence on the recipes that were compared on fewer problems than other recipes; "" if there are
+    none."""
     count = len(report.before.end.evaluations[0].tallies)
     used = {arm.name: used_by(arm) for arm in _others(report)}
     fewer = ", ".join(f"{name} {count - n}" for name, n in used.items() if 0 < n < count)

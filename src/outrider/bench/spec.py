@@ -223,8 +223,8 @@ def bench_of(data: Mapping[str, Any]) -> Bench:
 
 
 def given_keys(names: Sequence[str | Recipe], overrides: Sequence[str] | Mapping[str, Any]) -> set[str]:
-    """Return the dotted keys that the user has set in overrides or recipe files. Of a loaded recipe, all keys count as
-    set.
+    """Return the dotted keys that the user has set in overrides or recipe files. If a recipe is already loaded, all its
+    keys count as set.
 
     >>> sorted(given_keys(["grpo"], ["evaluate={n: 4, problems: 9}", "train.problems=8"]) - given_keys(["grpo"], []))
     ['evaluate.n', 'evaluate.problems', 'train.problems']
@@ -239,7 +239,8 @@ def given_keys(names: Sequence[str | Recipe], overrides: Sequence[str] | Mapping
 def load_recipes(
     names: Sequence[str | Recipe], overrides: Sequence[str] | Mapping[str, Any], setting: str | None = None
 ) -> dict[str, Recipe]:
-    """Load recipes by name, from shipped names, files or recipe objects, with the same setting and overrides for all.
+    """Load recipes from shipped names, files or recipe objects, with the same setting and overrides for all. Return
+    them by name.
 
     Raises:
         UserError: a recipe cannot be read, two recipes have the same name, an override sets a key that the bench sets,
@@ -268,7 +269,7 @@ def _changed(recipe: Recipe, overrides: Sequence[str] | Mapping[str, Any], setti
 
 
 def settle(recipe: Recipe, bench: Bench) -> Recipe:
-    """Return the recipe with the bench's settings: the bench's budget and evaluation points, and one process."""
+    """Return the recipe with the settings of the bench: its budget, its evaluation points, and a single process."""
     data = recipe.resolved()
     data["train"] |= {
         "tokens": bench.tokens,

@@ -32,13 +32,13 @@ class Spending(NamedTuple):
 
     Attributes:
         stages: stages in the order of the recipe.
-        unused: share of the tokens that were not trained on: the group had no signal, the rollout was dropped, or its
-            verifier failed.
+        unused: share of the tokens that were not trained on because the group had no signal, the rollout was dropped,
+            or its verifier failed.
         branched: share of the tokens that were generated in branches.
-        seeded: share of the tokens that were generated in rollouts whose prompt had examples or a hint.
+        seeded: share of the tokens that were generated in rollouts whose prompt contained examples or a hint.
         mixed: share of groups with both successes and failures, averaged over steps.
-        gradient: number of trained tokens per generated token; above 1 if tokens are trained on several times, in
-            several epochs or by replay; NaN for runs of Outrider versions that did not count trained tokens.
+        gradient: number of trained tokens per generated token. It is above 1 if tokens are trained on several times (in
+            several epochs or by replay), and NaN for runs of Outrider versions that did not count trained tokens.
     """
 
     stages: tuple[StageSpending, ...]

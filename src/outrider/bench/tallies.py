@@ -1,4 +1,5 @@
-"""Writes and reads the counts behind a bench's numbers: successes per problem and evaluation, small enough for Git."""
+"""Writes and reads the success counts per problem and evaluation, from which a bench's numbers are computed, as a CSV
+that is small enough for Git."""
 
 from __future__ import annotations
 
@@ -51,8 +52,8 @@ Tallies = dict[str, dict[TallyColumn, dict[str, Count]]]
 def write_tallies(sets: Mapping[str, Measurements]) -> str:
     """Return the counts as CSV with one row per problem and one column per evaluation, for each set of problems.
 
-    A cell is ``successes``, or ``successes/verified`` if fewer samples were verified than the column ``samples``
-    states.
+    A cell is ``successes``, or ``successes/verified`` if the number of verified samples is below the number in the
+    column ``samples``.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -18,7 +18,7 @@ class Tried:
     Attributes:
         values: tuned values by key.
         criterion: estimate of the selection metric; None if no run finished.
-        shown: estimates of the other metrics in the table.
+        shown: estimates of the metrics that the table shows in addition to ``criterion``.
         failed: number of runs that did not finish; a combination with failed runs is not chosen.
     """
 
@@ -38,9 +38,10 @@ class Choice:
     """All combinations of values tried for one recipe, and the chosen combination.
 
     Attributes:
-        tried: combinations in the given order.
+        tried: tried combinations, in the order of the options.
         chosen: index of the chosen combination; None if every combination failed.
-        edges: first and last tried value of every key with at least two values, beyond which a value may be better.
+        edges: first and last tried value of every key with at least two values; untried values beyond these two may be
+            better.
     """
 
     tried: tuple[Tried, ...]
@@ -68,12 +69,12 @@ def tried(tune: Tune, values: Mapping[str, Any], arm: Arm | None) -> Tried:
 
 
 def choose(tune: Tune, options: Sequence[Tried]) -> Choice:
-    """Choose the first combination whose score is within one standard error (of the paired difference) of the best
+    """Choose the first combination whose score is at most one standard error (of the paired difference) below the best
     score.
 
-    So if learning rates are listed in ascending order, noise alone does not select a larger learning rate, which would
-    narrow the policy more. The rule is Breiman et al.'s one-standard-error rule for pruning trees (1984). Combinations
-    with a failed run are skipped.
+    If learning rates are listed in ascending order, noise alone therefore does not select a larger learning rate, which
+    would narrow the policy more. The rule is Breiman et al.'s one-standard-error rule for pruning trees (1984).
+    Combinations with a failed run are skipped.
     """
     whole = {place: t.criterion for place, t in enumerate(options) if t.criterion is not None and not t.failed}
     best = max(whole.values(), key=lambda criterion: estimate(criterion).value, default=None)

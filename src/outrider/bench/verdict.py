@@ -13,7 +13,8 @@ from outrider.bench.sections import UNITS
 from outrider.report.digits import points
 
 _SHORT = 3
-"""Maximum number of recipes for which sentences state the changes. With more recipes, only the table shows changes."""
+"""Maximum number of recipes whose changes are described in sentences. With more recipes, only the table shows the
+changes."""
 
 
 def verdict(report: BenchReport) -> list[str]:
@@ -24,7 +25,7 @@ def verdict(report: BenchReport) -> list[str]:
     the largest change in pass@1, or in pass@k if no recipe is ahead in pass@1.
 
     Degenerate cases: with one seed, or if a recipe has only one finished seed in common with the base recipe, recipes
-    are not ranked, and the first sentence states this. With one seed and up to three recipes, the next sentences state
+    are not ranked, and the first sentence says so. With one seed and up to three recipes, the next sentences describe
     how training changed each metric. Without a finished run of the base recipe, or without another recipe, each recipe
     is compared with the policy before training.
     """
@@ -68,7 +69,7 @@ def _ahead(report: BenchReport, others: Sequence[Arm]) -> Arm | None:
 def _against_base(report: BenchReport, arm: Arm) -> str:
     """Return a sentence on whether a recipe is ahead of, behind or not significantly different from the base recipe.
 
-    With one common seed, the sentence states only the difference in each metric.
+    With one common seed, the sentence gives only the difference in each metric.
     """
     few = _shared_seeds(report, arm)
     found = {quantity: report.against_base(arm, quantity) for quantity in quantities(report)}

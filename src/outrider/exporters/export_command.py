@@ -69,7 +69,7 @@ def exported(
     Args:
         path: a run folder, a plain table of rollouts, or the rollout files of another framework.
         locate: function that returns a model's tokenizer by the model's name; the tokenizer decodes prompts.
-        out: the folder to write to; None: ``export/TARGET`` in a run folder, trackio's own folder for trackio.
+        out: the folder to write to; None: ``export/TARGET`` in a run folder or, for trackio, trackio's default folder.
         wanted: splits and steps to export; None: all rollouts.
         columns: for another framework's files, the record field for each column, by column name.
         project: trackio project; None: ``PROJECT``.
@@ -107,8 +107,8 @@ def _write(
 
 
 def _beside(path: Path, to: Target) -> Path:
-    """The default export folder, which is inside the run folder. Another framework's files have no default, since their
-    folder is not ours."""
+    """Return the default export folder, which is inside the run folder. There is no default for another framework's
+    files, since Outrider does not own their folder."""
     if (path / "config.yaml").is_file():
         return path / "export" / to
     raise UserError(f"{path} is no run folder of Outrider: name a folder for the export by --out")
@@ -124,7 +124,7 @@ def _tokenizer(path: Path, run: RunData, locate: Locate) -> Tokenizer | None:
 
 
 def _opened_by(paths: list[Path], to: Target, project: str | None) -> str:
-    """The last line of output: the written files, and the command that opens them."""
+    """Return the last line of output, with the written files and the command that opens them."""
     place = paths[0].parent
     if to == "trackio":
         return f"traces are in {paths[0]}: TRACKIO_DIR={paths[0]} trackio show --project {project or PROJECT}"

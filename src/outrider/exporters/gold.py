@@ -14,7 +14,8 @@ from outrider.tasks.heldout import heldout_problems
 
 
 def gold_answers(config: Mapping[str, Any], notes: Notes) -> dict[str, str]:
-    """Gold answers of a run's held-out problems as text, by problem id; empty, with a note, if they are unavailable.
+    """Return the gold answers of a run's held-out problems as text, by problem id. If they are unavailable, return an
+    empty mapping and add a note.
 
     If the user's code defines the task of a run, there are no gold answers, since an export does not execute this code.
     """

@@ -33,9 +33,10 @@ class LogNames(NamedTuple):
 
 
 def write_inspect(parts: Sequence[ExportPart], folder: Path, names: LogNames, notes: Notes) -> list[Path]:
-    """Write one log per part. Each rollout becomes a sample, and a problem's rollouts become its epochs.
+    """Write one log per part. Each rollout becomes a sample; the rollouts of one problem become epochs of the same
+    sample id.
 
-    A rollout without a text is skipped and counted. A rollout without a verdict has no score, and a rollout without a
+    A rollout without text is skipped and counted. A rollout without a verdict has no score, and a rollout without a
     prompt has an empty input.
 
     Raises:
@@ -112,8 +113,8 @@ def _spec(part: ExportPart, names: LogNames, epochs: Mapping[str, int]) -> dict[
 
 
 def results_of(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the accuracy, which is the share of correct samples among a problem's scored samples, averaged over
-    problems (pass@1).
+    """Return the accuracy (pass@1): the share of correct samples among each problem's scored samples, averaged over
+    problems.
 
     A sample is not scored if it has no verdict, or if its verifier failed. Without scored samples there is no accuracy.
     """

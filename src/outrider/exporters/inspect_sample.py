@@ -32,7 +32,8 @@ class Known(NamedTuple):
 
 
 def sample_of(rollout: ExportedRollout, epoch: int, known: Known) -> dict[str, Any]:
-    """Convert a rollout to a sample of log version 2; the sample's metadata are the known columns of the plain table.
+    """Convert a rollout to a sample of log version 2; the sample's metadata are the rollout's known values in the plain
+    table.
 
     The score is ``C`` for a correct answer, ``I`` for an incorrect answer, ``N`` for an answer that could not be
     parsed, and NaN if the verifier failed. A rollout that was never verified has no score.
@@ -70,7 +71,7 @@ def sample_of(rollout: ExportedRollout, epoch: int, known: Known) -> dict[str, A
 
 def score_of(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the scores of a sample by scorer name: one score, or an empty mapping."""
-    if row["outcome"] not in set(Outcome):  # no outcome, or one that Outrider does not have
+    if row["outcome"] not in set(Outcome):  # no outcome, or an outcome that Outrider does not know
         return {}
     outcome = Outcome(row["outcome"])
     score = {"value": _LETTERS.get(outcome, math.nan), "answer": row["answer"], "explanation": row["detail"]}
@@ -80,7 +81,7 @@ def score_of(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def summary_of(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the summary of a sample for the log's sample list. Long texts are truncated, as Inspect does."""
+    """Return the summary of a sample for the log's sample list. Long texts are truncated, as in Inspect's own logs."""
     names = ("id", "epoch", "target", "scores", "model_usage", "uuid", "metadata")
     seen = {name: sample[name] for name in names}
     seen["scores"] = {

@@ -19,7 +19,7 @@ def messages_of(rollout: ExportedRollout) -> list[Said]:
     """Return prompt and response as messages; in a multi-turn response, each turn and each observation is a message.
 
     For a branch, the first turn starts with the prefix, including the prefix's observations. An empty prompt or
-    response still gives a message, but an empty turn between observations gives no message.
+    response still becomes a message, but an empty turn between observations is skipped.
     """
     first, *rest = text_parts(rollout.row["text"] or "", rollout.observed)
     parts = [first._replace(text=(rollout.prefix or "") + first.text), *rest]

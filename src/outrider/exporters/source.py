@@ -86,8 +86,8 @@ def _refuse_unknown(kind: str, wanted: Sequence[Any], known: Sequence[Any]) -> N
 
 
 def _places(run: RunData) -> dict[tuple[str, int], list[str]]:
-    """Return splits and steps in order, each with the files of its rollouts; without files if the rollouts are in
-    memory."""
+    """Return splits and steps in order, each with the files of its rollouts. If the rollouts are in memory, the lists
+    of files are empty."""
     source, files = ("rollouts_on_disk", "list(DISTINCT filename)") if run.has("files") else ("rollouts", "[]")
     rows = run.db.execute(f"SELECT split, step, {files} FROM {source} GROUP BY ALL ORDER BY ALL").fetchall()
     return {(split, step): sorted(names) for split, step, names in rows}
@@ -116,7 +116,7 @@ def _rows(run: RunData, source: str, split: str, step: int) -> Iterator[dict[str
 
 
 class _Beside:
-    """The columns of a run's rollout file that the plain table lacks: prompt ids, prefixes and observations."""
+    """The columns of a run's rollout file that the plain table lacks: prompt token ids, prefixes and observations."""
 
     def __init__(self, file: Path, tokenizer: Tokenizer | None) -> None:
         there = pq.read_schema(file).names

@@ -21,9 +21,10 @@ _TEXTS = ("prompt", "text")  # columns that become the messages of a trace
 
 
 def write_traces(parts: Sequence[ExportPart], folder: Path | None, project: str, name: str, notes: Notes) -> list[Path]:
-    """Write the rollouts as traces of a new trackio run ``name``. A trace has the rollout's split as key, and its step.
+    """Write the rollouts as traces of a new trackio run ``name``. Each trace has the rollout's split as its key, and
+    the rollout's step.
 
-    A rollout without a text is skipped and counted.
+    A rollout without text is skipped and counted.
 
     Args:
         folder: trackio's folder; None: trackio's default folder (``TRACKIO_DIR``).

@@ -1,4 +1,5 @@
-"""Handles files of several runs in one folder: labels evaluations by run, and rejects a training step of two runs."""
+"""Handles files of several runs in one folder: labels evaluations by run, and rejects a training step that occurs in
+two runs."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ class EvaluationSource(NamedTuple):
 
 
 class EvaluationLabel(NamedTuple):
-    """The model and test set that distinguish a file's responses from those of other files.
+    """The model and test set that distinguish a file's responses from responses in other files.
 
     A field is "" if all files have the same value. ``model`` is the file's run. If a run and task have several files,
     ``EvaluationSource.file`` is appended to ``model``.

@@ -18,12 +18,12 @@ _LOCAL_HEADER = 30  # bytes before the file name
 
 
 def entries(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    """Yield the name and a reader of each wanted file, in order.
+    """Yield the name of each wanted file and a function that reads the file, in order.
 
-    A repeated name is yielded once, with the content of the last file of this name.
+    If several files have the same name, only the last of them is yielded.
 
     Raises:
-        UserError: the archive is damaged. A reader raises UserError if its file in the archive is damaged.
+        UserError: the archive is damaged. The reading function raises UserError if its file is damaged.
     """
     try:
         with ZipFile(path) as archive:
@@ -41,7 +41,7 @@ def _content(path: Path, info: ZipInfo) -> bytes:
         with path.open("rb") as file:
             file.seek(info.header_offset)
             header = file.read(_LOCAL_HEADER)
-            # lengths from the local header, since those in the central directory may differ
+            # lengths from the local header, since the central directory may have other lengths
             name_length, extra_length = struct.unpack("<HH", header[26:30])
             file.seek(name_length + extra_length, 1)
             packed = file.read(info.compress_size)

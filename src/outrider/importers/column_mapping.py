@@ -23,7 +23,7 @@ class ColumnMapping:
     """A checked mapping from column names to record fields of a dump (files of rollouts from another framework).
 
     ``COLUMNS`` lists the valid column names: columns of the plain table, ``problem`` and ``group`` (which identify
-    problem and group), and ``success``. The value for ``success`` is a field that states success, or a rule such as
+    problem and group), and ``success``. The value for ``success`` is a field with success values, or a rule such as
     ``reward >= 1``. A nested field is written with dots, as in ``doc.level``. The value for ``split`` may also be the
     name of a split, such as ``train``.
 
@@ -46,7 +46,8 @@ class ColumnMapping:
         succeeded.
 
         Raises:
-            UserError: a field of the mapping occurs in no record, or the success rule cannot read a value.
+            UserError: a field of the mapping does not occur in any record, or the success rule cannot be applied to a
+                value.
         """
         if not self.fields and self.success is None:
             yield from rows
@@ -86,8 +87,8 @@ class ColumnMapping:
 
 
 def look_up(row: ImportedRow, field: str) -> Any:
-    """Return a record's field by its name, which may be a column that the format sets, or have dots for a nested
-    field."""
+    """Return the value of a record's field. ``field`` may also be a column that the format sets, or a dotted name of a
+    nested field."""
     if field in row.raw:
         return row.raw[field]
     if field in row.values:

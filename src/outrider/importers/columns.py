@@ -1,7 +1,7 @@
 """Reads rollout files of any other framework (JSON lines, Parquet or CSV), whose fields the user names.
 
-The user needs to name only the fields of problem and success: ``{"problem": "prompt", "success": "is_correct"}``. All
-valid names are in :data:`outrider.importers.column_mapping.COLUMNS`.
+The user needs to name only the fields for the problem and for success: ``{"problem": "prompt", "success":
+"is_correct"}``. All valid names are in :data:`outrider.importers.column_mapping.COLUMNS`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def recognises(head: Head) -> bool:
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Yield the records unchanged; the user's column mapping is applied to the records later.
 
-    If the mapping has a field for the step, all rollouts count as training rollouts; otherwise, as rollouts of an
-    evaluation.
+    If the mapping has a field for the step, all rollouts count as training rollouts; otherwise, they count as
+    evaluation rollouts.
 
     Raises:
         UserError: the mapping has no field for the problem, or a file is not JSON lines, Parquet or CSV.

@@ -22,8 +22,8 @@ MANY_KEYS = 200
 
 
 class Head(NamedTuple):
-    """The kind of a file's content and the names of its columns, keys or members, detected from the beginning of the
-    file.
+    """The kind of a file's content and the names of its columns, keys or archived files, detected from the file's
+    beginning.
 
     Attributes:
         kind: ``json`` is an object, JSON lines or a list of objects; ``text`` may be CSV; ``other`` is unknown or

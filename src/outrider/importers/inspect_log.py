@@ -28,7 +28,7 @@ from outrider.importers.table import ImportedRow
 from outrider.record.verdict import Outcome
 
 STOPS = {"stop": "stop", "max_tokens": "length", "model_length": "context"}
-OF_THE_MODEL = ("invalid_response_format", "refusal", "no_response")  # unscored because of the model, not the scorer
+OF_THE_MODEL = ("invalid_response_format", "refusal", "no_response")  # no score because of the model
 _SAMPLE = re.compile(r"samples/.*_epoch_\d+\.json", re.DOTALL)
 _HEADERS = ("header.json", "_journal/start.json")
 
@@ -62,14 +62,14 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
 
 
 def _members(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
-    """Yield the header, then the samples; each item has its location in the file, for messages."""
+    """Yield the header, then the samples, each with its location in the file for error messages."""
     with opened(path) as file:
         start = file.read(2)
     return (_archive if start == b"PK" else _object)(path, notes)
 
 
 def _source(path: Path) -> EvaluationSource:
-    """Return model and task of a log from its header. Errors are not raised here, but when the log is read."""
+    """Return the model and the task of a log from its header. Errors are not raised here, but when the log is read."""
     # separate notes, which are discarded: rows() reads the log again and counts truncated logs
     header = next((value for key, value, _ in _members(path, Notes()) if key == "eval"), None)
     known = header if isinstance(header, Mapping) else {}
@@ -163,10 +163,8 @@ def _verified(scores: Mapping[str, Mapping[str, Any]], notes: Notes) -> dict[str
 
 
 def _tokens(response: Sequence[Any], output: Mapping[str, Any], sample: Mapping[str, Any], header: Any) -> int | None:
-    """Return the number of output tokens of the sample's only answer.
-
-    If the sample has several answers, the log counts only the tokens of all model calls together, including calls as
-    LLM judge.
+    """Return the number of output tokens of a sample; None if unknown. If the sample has several answers, this is the
+    number for all calls of the model, including calls as LLM judge, since the log has no other count.
     """
     if sum(message.get("role") == "assistant" for message in response) > 1:
         usage = (sample.get("model_usage") or {}).get(header.get("model")) or {}

@@ -101,7 +101,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def in_form(where: str, framework: str) -> Iterator[None]:
-    """Context manager that turns any error caused by a record in an unexpected format into a UserError of one sentence.
+    """Context manager that turns any error due to a record in an unexpected format into a UserError with one sentence.
 
     Raises:
         UserError: a part of the record is missing or has another type.

@@ -21,7 +21,7 @@ from outrider.importers.success import outcome_of
 from outrider.importers.table import ImportedRow
 
 _NAME = re.compile(r"samples_(.+?)_(\d{4}-\d\d-\d\dT.*)")
-SUCCESS = ("exact_match", "acc")  # metrics that state success, in order of preference
+SUCCESS = ("exact_match", "acc")  # metrics that are read as success, in order of preference
 
 
 def recognises(head: Head) -> bool:
@@ -32,13 +32,13 @@ def recognises(head: Head) -> bool:
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Yield the responses to a task's documents; a problem is identified by its document's hash.
 
-    A file has every response once per filter. Only one filter is read: the filter that the success rule names in
-    lm-eval's notation (``exact_match,flexible-extract``), otherwise the first filter of the file.
+    A file has every response once per filter. Only one filter is read. The success rule can name it in lm-eval's
+    notation (``exact_match,flexible-extract``); otherwise, it is the first filter of the file.
 
     A metric scores *all* responses to a document together. If a document has one response, the metric is the verdict on
     this response. With several responses (``repeats``), the responses have no verdict.
 
-    Lines that contain likelihoods of given answers are excluded, since they are not rollouts.
+    Lines with likelihoods of fixed answers are excluded, since fixed answers are not rollouts.
 
     Files of several models, tasks or dates are kept separate, by file and folder names.
     """
@@ -112,7 +112,7 @@ def _verdict(data: Mapping[str, Any], metrics: Sequence[str], notes: Notes) -> d
 
 
 def _generated(data: Mapping[str, Any]) -> list[str] | None:
-    """Return the response texts of a document's only request; None for requests of likelihoods."""
+    """Return the response texts of a document's only request; None if the request asks for likelihoods."""
     resps = data.get("resps")
     if not isinstance(resps, list) or len(resps) != 1 or not isinstance(resps[0], list):
         return None

@@ -1,4 +1,4 @@
-"""Notes of an importer for the user, on how fields were read and how many records were skipped."""
+"""Collects an importer's notes for the user: how fields were read, and how many records were skipped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Notes:
         self._counts: dict[tuple[str, str], int] = {}
 
     def say(self, sentence: str) -> None:
-        """Add a sentence; a repeated sentence is kept once."""
+        """Add a sentence, unless it has already been added."""
         self._sentences[sentence] = None
 
     def warn(self, sentence: str) -> None:

@@ -27,10 +27,10 @@ def recognises(head: Head) -> bool:
 
 
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
-    """Yield open-instruct's rollouts; a group is one prompt of one step's batch.
+    """Yield open-instruct's rollouts; a group is all responses to one prompt in one step's batch.
 
-    Instead of a text, a row has the list of its token ids in decimal. Equal tokens give equal lists, so duplicates and
-    problems can be identified.
+    Instead of a text, a row has the list of its token ids in decimal. Equal token sequences have equal lists, so
+    duplicates and problems can be identified.
     """
     run = OneRun()
     for path in paths:

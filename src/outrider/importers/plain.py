@@ -20,13 +20,13 @@ PLAIN = pa.schema(
         pa.field("parent", pa.string()),                      # "group_id/member" of the rollout that a branch continues
         pa.field("branch_at", pa.int32(), nullable=False),
         pa.field("prompt", pa.string()),
-        pa.field("text", pa.string()),                        # own part of the response; null: not in the files
-        pa.field("tokens", pa.int32()),                       # own sampled tokens; null: unknown
-        pa.field("turns", pa.int32()),                        # own turns; null: unknown
-        pa.field("observed", pa.int32()),                     # environment tokens within the own part
-        pa.field("turn_errors", pa.int32()),                  # turns that asked for something that does not exist
-        pa.field("entropy", pa.float64()),                    # mean entropy in nats per own token, full distribution
-        pa.field("logprob", pa.float64()),                    # mean log-probability per own token, at sampling
+        pa.field("text", pa.string()),                        # response without prefix; null: not in the files
+        pa.field("tokens", pa.int32()),                       # sampled tokens in `text`; null: unknown
+        pa.field("turns", pa.int32()),                        # turns in `text`; null: unknown
+        pa.field("observed", pa.int32()),                     # environment tokens in `text`
+        pa.field("turn_errors", pa.int32()),                  # turns with an invalid request to an environment
+        pa.field("entropy", pa.float64()),                    # mean full-distribution entropy, nats per sampled token
+        pa.field("logprob", pa.float64()),                    # mean log-probability per sampled token, at sampling
         pa.field("outcome", pa.string()),                     # a verdict's outcome; null: never verified
         pa.field("reward", pa.float64()),                     # null: no reward; NaN: the verifier failed
         pa.field("advantage", pa.float64()),

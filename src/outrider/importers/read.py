@@ -18,7 +18,8 @@ from outrider.importers.table import ImportedRow, note_counts, table
 
 
 class Format(Protocol):
-    """A framework's file format: ``recognises`` checks the beginning of a file, ``rows`` yields rollouts from files.
+    """A framework's file format: ``recognises`` checks the beginning of a file, and ``rows`` yields rollouts from
+    files.
 
     ``rows`` adds notes on how fields were read and which records were excluded. The user's column mapping is applied to
     the rows afterwards, so most formats can ignore the mapping.
@@ -47,8 +48,8 @@ class Imported(NamedTuple):
     Attributes:
         rollouts: a table with the schema :data:`outrider.importers.plain.PLAIN`.
         format: name of the format.
-        notes: sentences that state how fields were read, and how many records were skipped.
-        warnings: the notes about parts of the dump that were not read, with which ``notes`` begins.
+        notes: sentences on how fields were read and how many records were skipped.
+        warnings: the sentences about parts of the dump that were not read; ``notes`` begins with them.
     """
 
     rollouts: pa.Table
@@ -58,7 +59,7 @@ class Imported(NamedTuple):
 
 
 def detect(path: str | Path) -> str | None:
-    """Return the format of a file, or of the first file in a folder with a known format; None if no format is known.
+    """Return the format of a file or, in a folder, of the first file with a known format; None if no format is known.
 
     The format is detected by content: the columns of a Parquet file, the keys of the first record, or the file names in
     a ZIP. A plain table is not a framework's file, so its format is None.
@@ -81,8 +82,8 @@ def read(path: str | Path, format: str | None = None, columns: Mapping[str, str]
             fields, as in ``{"success": "reward >= 1"}``.
 
     Raises:
-        UserError: the format is unknown, the files have several formats, a field of ``columns`` occurs in no record, or
-            a record is unreadable (the message names file and line).
+        UserError: the format is unknown, the files have several formats, a field of ``columns`` does not occur in any
+            record, or a record is unreadable (the message names file and line).
     """
     mapping, notes = ColumnMapping(columns), Notes()
     path = Path(path)

@@ -1,4 +1,4 @@
-"""Decides whether an imported rollout is a success, by a field of the rollout's record or by the user's rule."""
+"""Decides whether an imported rollout is a success, from a field of the rollout's record or by the user's rule."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LETTERS = {"C": Outcome.CORRECT, "I": Outcome.INCORRECT, "N": Outcome.UNPARSEAB
 
 
 def outcome_of(value: Any) -> str | None:
-    """Return the outcome that a value states without a rule; None if the value states no outcome.
+    """Convert a value to an outcome without a success rule; return None if the value is not a known outcome.
 
     True and 1 mean correct, False and 0 mean incorrect, even if they are written as text. Names of outcomes, in upper
     or lower case, and Inspect's letters C (correct), I (incorrect) and N (no answer) are also recognised. Other
@@ -65,9 +65,9 @@ def missing(value: Any) -> bool:
 
 
 class SuccessRule(NamedTuple):
-    """A success rule: a field that states success, or a comparison of a field with a limit.
+    """A success rule: a field with success values, or a comparison of a field with a limit.
 
-    ``symbol`` is empty if the field itself states success.
+    ``symbol`` is empty if the rule consists only of a field.
     """
 
     field: str
@@ -79,7 +79,7 @@ class SuccessRule(NamedTuple):
         """Parse a rule as a user writes it: ``is_correct``, ``reward >= 1`` or ``verdict == pass``.
 
         Raises:
-                UserError: a field is compared by size with a value that is not a number.
+                UserError: the rule compares by size (for example with ``>=``), but its limit is not a number.
 
         >>> SuccessRule.parse("reward >= 1")
         SuccessRule(field='reward', symbol='>=', limit=1.0)

@@ -36,13 +36,13 @@ _COUNTS = {"step", "tokens", "turns", "observed", "turn_errors", "branch_at"}  #
 
 
 class ImportedRow(NamedTuple):
-    """One rollout, as an importer of a format has read it.
+    """One rollout as a format's importer has read it.
 
     Attributes:
         values: known columns of the plain table, by name. A value may still have the type of the dump, such as messages
-            for a text, or text for a number. There are two more keys, with values of any type: ``problem`` identifies
-            the problem if the prompt does not, and ``group`` identifies the group within a step if the problem does
-            not. :func:`table` adds ``group_id``, ``problem_id`` and ``member``.
+            instead of a text, or text instead of a number. There are two more keys, with values of any type:
+            ``problem`` identifies the problem if the prompt does not, and ``group`` identifies the group within a step
+            if the problem does not. :func:`table` adds ``group_id``, ``problem_id`` and ``member``.
         raw: the fields of the record, which a user's column mapping may name.
         where: file and line, for messages.
         named: the field that the user assigned to each column, for messages.
@@ -57,10 +57,10 @@ class ImportedRow(NamedTuple):
 def table(rows: Iterable[ImportedRow], notes: Notes) -> pa.Table:
     """Build the plain table from rows, in order.
 
-    A problem's id is the row's ``problem`` or, if that is missing, a hash of the prompt. The name of the ``test_set``,
-    if any, is put in front of the id. A row with neither ``problem`` nor prompt is skipped and counted. A group is one
-    problem in one step of one split; the group's rollouts are numbered in the order of the rows. If the rows have
-    several models, ids begin with the ``model``, so that no statistic mixes two models.
+    A problem's id is the row's ``problem`` or, if ``problem`` is missing, a hash of the prompt. The name of the
+    ``test_set``, if any, is put in front of the id. A row with neither ``problem`` nor prompt is skipped and counted. A
+    group is one problem in one step of one split; the group's rollouts are numbered in the order of the rows. If the
+    rows come from several models, ids begin with the ``model``, so that no statistic mixes two models.
 
     Values of other types in a text column are converted to text. A response must be text, messages or null; nulls are
     counted. Lone surrogates are escaped, since UTF-8 cannot encode them.

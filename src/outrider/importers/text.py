@@ -12,9 +12,10 @@ from typing import Any
 def as_text(value: Any) -> str:
     r"""Return a prompt or a response as text.
 
-    A string is returned unchanged. A single message gives its content; several messages are joined, each below its role
-    in brackets. Reasoning in a separate field is put in ``<think>`` tags, and a tool call in brackets. Other content is
-    replaced by its type, such as ``[image]``. None gives the empty string; any other value becomes JSON.
+    A string is returned unchanged. A single message becomes its content; several messages are joined, each below its
+    role in brackets. Reasoning in a separate field is put in ``<think>`` tags, and a tool call in brackets. Other
+    content is replaced by its type, such as ``[image]``. None becomes the empty string, and any other value becomes
+    JSON.
 
     >>> as_text([{"role": "user", "content": "2 + 2?"}])
     '2 + 2?'

@@ -1,4 +1,5 @@
-"""Reads prime-rl's trace stream, since version 0.9.1.dev29 (September 2026): episodes, and updates of their traces.
+"""Reads the trace stream that prime-rl has written since version 0.9.1.dev29 (September 2026): episodes, and updates of
+their traces.
 
 ::
 
@@ -49,7 +50,7 @@ class TraceUpdate:
 
     @property
     def step(self) -> int | None:
-        """The training step that trained on the trace; None if unknown."""
+        """The training step in which the trace was trained on; None if unknown."""
         ship = self.info.get("ship")
         return ship.get("step") if isinstance(ship, Mapping) else None
 
@@ -87,7 +88,7 @@ def read_updates(paths: Sequence[Path], notes: Notes) -> dict[str, TraceUpdate]:
 
 
 def missing_parts(chunks: Sequence[Path], annotations: Sequence[Path], run: str) -> list[str]:
-    """Return one sentence for each kind of file of which some are missing (chunks of the stream, and annotations)."""
+    """Return one sentence for each kind of file (chunks of the stream, annotations) with missing files."""
     numbers = sorted({int(match[1]) for path in chunks if (match := _CHUNK.fullmatch(path.name))})
     of = f" of {run}" if run else ""
     gaps = [n for n in range(numbers[-1] if numbers else 0) if n not in numbers]

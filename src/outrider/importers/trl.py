@@ -1,8 +1,8 @@
 """Reads TRL's ``<output_dir>/completions/completions_<step>.parquet``, written with ``log_completions=True``.
 
 The format is that of TRL 1.16.0 (GRPOTrainer; DistillationTrainer without rewards and advantages): ``step``, ``prompt``
-and ``completion`` (texts or messages), one column per reward function under its name, columns that a reward function
-logged through ``log_extra``, and ``advantage``. A file contains the generation batch that was the latest at the time of
+and ``completion`` (texts or messages), one column per reward function (named after the function), columns that a reward
+function logged through ``log_extra``, and ``advantage``. A file contains the latest generation batch at the time of
 logging.
 """
 
@@ -36,7 +36,8 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
     :mod:`outrider.importers.trl_rewards` finds the columns. TRL writes NaN as null. If a reward function's column is
     null, the function did not apply to the completion; if all columns are null, the completion is unscorable.
 
-    A file with the same rollouts as the previous file is excluded, because it is the same generation batch.
+    A file with the same rollouts as the previous file is excluded, because both files contain the same generation
+    batch.
     """
     notes.say(
         "TRL's files do not separate training from evaluation: all rollouts get the split train. The file of a step "

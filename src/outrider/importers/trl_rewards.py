@@ -36,13 +36,13 @@ class Rewards(NamedTuple):
 
 
 def rewards_of(paths: Sequence[Path]) -> Rewards:
-    """Return the reward columns of the files of one run.
+    """Return the reward columns of one run's files. The first of these rules that applies determines the columns:
 
-    1. The columns named by ``checkpoint-*/trainer_state.json`` next to the folder.
-    2. Otherwise, with several float columns, the largest set of columns whose sum gives the advantages of all groups in
-       the first files. Advantages are rewards minus the group mean, which TRL may divide by the standard deviation of
-       the group or batch. If there are advantages, but no sum of columns gives these advantages, the reward is unknown.
-    3. Otherwise, without advantages, all float columns.
+    1. The columns that ``checkpoint-*/trainer_state.json`` next to the folder names.
+    2. If there are advantages and 2 to 8 float columns: the largest set of columns whose sum gives the advantages of
+       all groups in the first files. Advantages are rewards minus the group mean, which TRL may divide by the standard
+       deviation of the group or batch. If no sum of columns gives these advantages, the reward is unknown.
+    3. All float columns.
     """
     floats = _floats(paths[0]) if paths else ()
     if not floats:
@@ -102,12 +102,13 @@ def _functions(output: Path) -> set[str]:
 
 
 def _that_give_the_advantages(paths: Sequence[Path], floats: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the largest set of columns whose sum gives all advantages; empty if no set does so, None if this is
-    undecided."""
+    """Return the largest set of columns whose sum gives all advantages; empty if no set does so, None if the files do
+    not allow a decision."""
     batches = [batch for path in paths for batch in _batches(path, floats)]
     if not any(np.isfinite(batch.advantages).any() for batch in batches) or len(floats) > MOST:
         return None
-    # largest set first: a set without a reward that is constant in every group would fit just as well
+    # largest set first: a smaller set that lacks only a reward that is constant in every group gives the same
+    # advantages
     for size in range(len(floats), 0, -1):
         for chosen in combinations(range(len(floats)), size):
             if all(batch.given_by(list(chosen)) for batch in batches):

@@ -49,12 +49,12 @@ def recognises(head: Head) -> bool:
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Yield rollouts of verifiers or prime-rl: one per trace of a trained agent, or one per result.
 
-    Only ``pass_threshold`` in the metadata next to a ``results.jsonl`` defines which reward is a success. If a
+    A reward is a success only if it reaches the ``pass_threshold`` in the metadata next to a ``results.jsonl``. If a
     rollout's environment ended with an error or a timeout, the rollout's outcome is error or timeout.
 
     prime-rl writes a rollout into the folder ``all`` when it is finished, and into the folder ``effective``, with
-    advantages, when it is trained on. A rollout is read only once: from ``effective`` if it is there; otherwise from
-    ``all``, and then marked as not trained on.
+    advantages, when it is trained on. A rollout is read only once: from ``effective`` if possible, otherwise from
+    ``all`` with a mark that it was not trained on.
 
     The trace stream has every rollout once, and annotations state which rollouts were trained on, and at which step. If
     a part of the stream is missing, a warning is added to the notes.
@@ -106,7 +106,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
 def _source(folder: str) -> EvaluationSource:
     """Return environment and model from ``vf-eval``'s folder name ``<environment>--<model>/<id>``.
 
-    For any other folder name, the run is the folder.
+    For any other folder name, ``run`` is the folder's name.
 
     >>> _source("gsm8k--org--model/5f3a"), _source("first")
     (EvaluationSource(run='org--model', task='gsm8k', file='5f3a'), EvaluationSource(run='first', task='', file=''))

@@ -33,8 +33,8 @@ def recognises(head: Head) -> bool:
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Yield verl's rollouts, one file per step.
 
-    ``acc`` states success if its value is 0 or 1. If the reward function returns no accuracy, verl's reward managers
-    fill ``acc`` with a shaped score, which does not state success. Lines with ``reward`` come from validation.
+    ``acc`` is read as success (1) or failure (0). Any other ``acc`` is not a verdict, such as the shaped score that
+    verl's reward managers store if the reward function returns no accuracy. Lines with ``reward`` come from validation.
 
     If an agent's rollout has several outputs, only the last output is read, as in verl's validation.
 
@@ -56,7 +56,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
             yield ImportedRow(values, data, where)
 
 
-PromptKey = tuple[Any, bool, str]  # step, whether it is validation, prompt
+PromptKey = tuple[Any, bool, str]  # step, whether the line is from validation, prompt
 
 
 def _key(data: Mapping[str, Any]) -> PromptKey:

@@ -1,4 +1,4 @@
-"""Tests whether a noisy training curve has a bend, as a curve that rises and then stays on a plateau."""
+"""Tests whether a noisy training curve has a bend, for example where it reaches a plateau after a rise."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CurveShape = Literal["too short", "constant", "flat", "steady", "levels off", "b
 
 @dataclass(frozen=True, slots=True)
 class Bend:
-    """The result of :func:`find_bend`. A number that does not exist for the shape is NaN.
+    """The result of :func:`find_bend`. A number that is undefined for the shape is NaN.
 
     Attributes:
         shape: ``"levels off"``: a rise (or fall), then a plateau. ``"bends"``: two slopes, the second too steep for a
@@ -63,9 +63,9 @@ def find_bend(
     neighbouring steps are correlated, so residuals are resampled in blocks to answer two questions:
 
     1. *Is there a bend?* The statistic is the share of the straight line's squared error that the best bend removes.
-       The best bend always removes some error, so the statistic is compared with ``resamples`` curves without a bend.
-       Each of these curves is the straight line plus resampled residuals of the *two* segments. (Residuals of the
-       straight line would contain the bend as noise.)
+       The best bend always removes some error, so the statistic is compared with its values for ``resamples`` simulated
+       curves without a bend. Each of these curves is the straight line plus resampled residuals of the *two* segments,
+       because residuals of the straight line would contain the bend as noise.
     2. *Where is the bend, and how steep are the segments?* The two segments plus resampled residuals are fitted again,
        which gives the intervals.
 
@@ -117,10 +117,10 @@ def find_bend(
 
 
 class _Candidates:
-    """All candidate bends for a curve's x, which are fitted together.
+    """All candidate bends for the x of a curve, fitted together.
 
-    The hinge function of candidate k, minus its projection on straight lines and normalised, is the unit vector
-    :math:`q_k`. So bend k reduces the squared error of the straight line by :math:`(q_k y)^2`.
+    Let :math:`q_k` be the hinge function of candidate k, made orthogonal to straight lines and scaled to unit length.
+    So bend k reduces the squared error of the straight line by :math:`(q_k y)^2`.
     """
 
     def __init__(self, x_N: Floats) -> None:
@@ -177,7 +177,7 @@ class _Candidates:
 
 def _p_value(fit: _Candidates, y_N: Floats, resamples: int, seed: int) -> float:
     """Return the share of straight lines with resampled noise whose bend is at least as strong as the observed one."""
-    # use the residuals of the two segments, since those of the straight line would contain the bend as noise
+    # use the residuals of the two segments, since the straight line's residuals would contain the bend as noise
     straight_BN = fit.line(y_N) + noise(y_N - fit.segments(y_N), 4, resamples, seed)
     as_much = int((fit.gain(straight_BN) >= fit.gain(y_N[None])).sum())
     # the observed curve counts as one of the resampled curves, so the p-value is never 0

@@ -1,4 +1,4 @@
-"""Block bootstrap of a training curve, whose noise at neighbouring steps is correlated."""
+"""Resamples the noise of a training curve in blocks, because the noise of neighbouring steps is correlated."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def bounds(value: float, draws_B: Floats) -> IntervalBounds:
 
 
 def autocorrelation(residuals_N: Floats) -> float:
-    r"""Lag-1 autocorrelation, :math:`\sum_t e_t e_{t+1} / \sum_t e_t^2`, of residuals with mean 0.
+    r"""Return the lag-1 autocorrelation, :math:`\sum_t e_t e_{t+1} / \sum_t e_t^2`, of residuals with mean 0.
 
     The result is NaN for fewer than three residuals, or if all residuals are 0.
 
@@ -49,8 +49,8 @@ def block_length(residuals_N: Floats) -> int:
     .. math:: \ell = \Big\lceil \Big(\frac{2 \rho}{1 - \rho^2}\Big)^{2/3} n^{1/3} \Big\rceil
 
     with the lag-1 autocorrelation :math:`\rho` and :math:`n` points. This length is optimal for the mean of a
-    first-order autoregressive process. The length is at least 1, which means single residuals (if the autocorrelation
-    is not positive), and at most a quarter of the points.
+    first-order autoregressive process. The length is 1 (single residuals) if the autocorrelation is not positive, and
+    never more than a quarter of the points.
 
     Source: Carlstein 1986, "The use of subseries values for estimating the variance of a general statistic from a
     stationary sequence", Annals of Statistics 14.
@@ -81,10 +81,12 @@ def block_indices(n: int, length: int, resamples: int, seed: int) -> Ints:
 
 
 def noise(residuals_N: Floats, parameters: int, resamples: int, seed: int) -> Floats:
-    """Resample residuals, rescaled to undo the shrinkage by the fit; return shape ``[resamples, n]``.
+    """Resample residuals, scaled up to undo their shrinkage by the fit, and return an array of shape ``[resamples,
+    n]``.
 
     A fit of :math:`p` = ``parameters`` numbers to :math:`n` points makes residuals too small by a factor of
-    :math:`\\sqrt{(n - p) / n}`. The residuals are centred and drawn in blocks of :func:`block_length`.
+    :math:`\\sqrt{(n - p) / n}`. The residuals are centred and drawn in blocks, whose length :func:`block_length`
+    computes.
     """
     n = len(residuals_N)
     wide_N = (residuals_N - residuals_N.mean()) * np.sqrt(n / (n - parameters))

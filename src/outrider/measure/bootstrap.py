@@ -1,4 +1,5 @@
-"""Bootstrap intervals over problems, which show how much a metric would vary on other problems of the same kind."""
+"""Computes bootstrap intervals over problems. They show how much a metric would vary on other problems of the same
+kind."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ class Interval(NamedTuple):
 
     Attributes:
         value: the mean of the problems' values; NaN if no problem has a value.
-        low, high: ends of the interval; NaN if none was computed.
-        problems: number of distinct problems that the mean and its interval are computed from.
+        low, high: ends of the interval; NaN if no interval was computed.
+        problems: number of distinct problems from which the mean and its interval are computed.
     """
 
     value: float
@@ -41,10 +42,10 @@ def bootstrap_mean(
 ) -> Interval:
     """Return the mean over problems with its percentile bootstrap interval.
 
-    Each of ``resamples`` resamples draws as many problems as there are, with replacement. The interval contains the
-    middle 95 % of the resampled means. The samples *within* a problem are not resampled, because the variation of
-    values between problems already includes sampling noise. The interval covers the choice of problems, but not the
-    seed of a training run.
+    Each of the ``resamples`` resamples draws problems with replacement, as many as there are in the data. The interval
+    contains the middle 95 % of the resampled means. The samples *within* a problem are not resampled, because the
+    variation of values between problems already includes sampling noise. The interval accounts for the choice of
+    problems, but not for the seed of a training run.
 
     If a problem has several values, for example from groups of several steps, ``problems_P`` contains the problem of
     each value. The values of one problem are correlated, so these values are drawn together. The mean of a resample is

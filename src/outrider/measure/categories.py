@@ -1,4 +1,5 @@
-"""Assigns tokens to categories by words: formal reasoning, logical structure, metacognition and sentence support."""
+"""Assigns tokens to categories by lists of words: formal reasoning, logical structure, metacognition, sentence
+support."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ LEXICON = Path(__file__).with_name("lexicon.yaml")
 _KEYS = ("words", "patterns")
 _SPACE = re.compile(r"\s")
 _NEVER = "(?!)"
-_MOST = 255  # maximum number of categories, since a character's category is one byte
+_MOST = 255  # maximum number of categories, since a character's category is stored in one byte
 
 Offsets = NDArray[np.int64]
 Expressions = tuple[re.Pattern[str], re.Pattern[str]]
@@ -33,7 +34,7 @@ class Lexicon:
 
     Attributes:
         expressions: two compiled expressions per category. The first matches the category's words in lower-cased text,
-            the second matches the category's patterns in the original text.
+            and the second matches the category's patterns in the original text.
 
     Source: STILL report, arXiv 2508.07534, Table 1, for the four categories of the built-in lexicon. The report gives
     only a few examples per category; Outrider's authors chose the words.
@@ -64,7 +65,7 @@ class Lexicon:
 
     @staticmethod
     def of(data: Mapping[str, Any], where: str = "lexicon") -> Lexicon:
-        """Create a lexicon from ``words`` and ``patterns`` for each category, in the form that the built-in file
+        """Create a lexicon from ``words`` and ``patterns`` for each category, in the format that the built-in file
         describes.
 
         Raises:
@@ -85,9 +86,9 @@ class Lexicon:
         """Return the category of every token of one text, as an index into :attr:`names`.
 
         ``offsets_T2`` has the start and the end of each token, in characters of ``text``. Words are matched in the text
-        rather than in single tokens, so all tokens of a word or phrase get its category. A token has the category of
-        its first character that is in a match. A token of white space is unmatched even within a phrase, and a token
-        without characters (a special token, or a part of a character) is unmatched too.
+        rather than in single tokens, so all tokens of a word or phrase get its category. If a match covers only a part
+        of a token, the token has the category of its first matched character. A token of white space is unmatched even
+        within a phrase, and a token without characters (a special token, or a part of a character) is unmatched too.
 
         >>> Lexicon.of({"x": {"words": ["in summary"]}}).categorise("In summary", [(0, 2), (2, 3), (3, 10)]).tolist()
         [0, 1, 0]
@@ -105,8 +106,8 @@ class Lexicon:
         return np.array([next((k for k in part if k != unmatched), unmatched) for part in parts], dtype=np.int64)
 
     def categorise_token_texts(self, token_texts: Sequence[str]) -> Ints:
-        """Call :meth:`categorise` for separately decoded tokens. The joined texts of the tokens must be the text of the
-        response."""
+        """Call :meth:`categorise` for separately decoded tokens. The concatenated ``token_texts`` must be the
+        response's text."""
         stops = list(accumulate(map(len, token_texts)))
         return self.categorise("".join(token_texts), list(zip([0, *stops], stops, strict=False)))
 
@@ -155,7 +156,7 @@ def _strings(value: object, where: str) -> list[str]:
 
 
 def _read(text: str, where: str) -> Any:
-    """Read YAML with every value as a string: YAML would read the words ``no`` and ``on`` of a lexicon as booleans."""
+    """Read YAML with every value as a string, because YAML would read the words ``no`` and ``on`` as booleans."""
     import yaml  # imported here, so that importing measure does not need YAML
 
     try:

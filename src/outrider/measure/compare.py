@@ -38,8 +38,8 @@ class Comparison:
 
     Attributes:
         before, after: the two evaluations.
-        overall, levels: paired differences over all problems, and per level that both evaluations have, in the order of
-            ``before``.
+        overall, levels: paired differences over all problems, and for each level that both evaluations have, in the
+            order of ``before``.
         test_sets: differences per test set; empty if the common problems come from a single test set.
         problems: number of common problems.
         unpaired: number of problems that only one evaluation has, which are excluded from all differences.
@@ -98,7 +98,7 @@ def _entropy(pairs: Sequence[tuple[Tally, Tally]], resamples: int, seed: int) ->
     """Return the difference in mean entropy. All tokens have equal weights, so each mean is a ratio of sums over
     problems.
 
-    To first order in the variation between problems, the ratio r is a mean over problems, of ``r + (nats - r * tokens)
+    To first order in the variation between problems, the ratio r is the mean over problems of ``r + (nats - r * tokens)
     / mean(tokens)``.
     """
     known = [pair for pair in pairs if all(t.entropy_tokens for t in pair)]

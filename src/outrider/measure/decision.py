@@ -1,4 +1,4 @@
-"""Measures how clear a comparison of two models is, by problems won and lost, decisive problems and sample sizes."""
+"""Measures how clearly two models differ: problems won and lost, decisive problems, and the sample sizes needed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from outrider.measure.tally import Tally
 
 ERROR = 0.05  # significance level of all tests, and false discovery rate of the per-problem tests
 POWER = 0.8  # statistical power for which sample sizes are computed
-_BOTH = 1.959964 + 0.841621  # standard normal quantiles of 1 - ERROR / 2 and of POWER
+_BOTH = 1.959964 + 0.841621  # sum of the standard normal quantiles of 1 - ERROR / 2 and of POWER
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Decision:
             (won) or significantly lower (lost).
         decisive: number of decisive problems (:func:`decisive_problems`); None if the interval includes 0.
         needed_problems, needed_samples: numbers of problems (:func:`problems_needed`) and of samples per problem
-            (:func:`samples_needed`) that a significant difference needs; None if the interval excludes 0, or if no
+            (:func:`samples_needed`) needed for a significant difference; None if the interval excludes 0, or if no
             number would be enough.
     """
 
@@ -87,15 +87,16 @@ def decisive_problems(changes_P: ArrayLike, resamples: int = 2000, seed: int = 0
     """Return the smallest number of problems whose removal makes the interval of the mean change include 0.
 
     The problems that changed most in the direction of the mean are removed first, since these problems affect the mean
-    most. :func:`bootstrap_mean` computes the interval. The search starts at the number for which an interval from a
-    normal distribution would include 0. If the number of decisive problems is small, the difference depends on few
-    problems and could disappear on a slightly different set.
+    most. :func:`bootstrap_mean` computes the interval. The search starts at the number for which a normal approximation
+    of the interval would include 0. If the number of decisive problems is small, the difference depends on few problems
+    and could disappear on a slightly different set of problems.
 
     Degenerate cases: the result is None if the interval over all problems includes 0 or does not exist. If fewer than
     two problems remain, there is no interval, which counts as an interval that includes 0. NaN values are excluded.
 
     Source: Broderick, Giordano and Meager 2020, arXiv 2011.14999, for the smallest share of the data whose removal
-    makes a result insignificant. The paper approximates which data to remove; for a mean, these data are known exactly.
+    makes a result insignificant. The paper approximates which data to remove; for a mean, the data to remove are known
+    exactly.
 
     >>> decisive_problems([0.5] * 9 + [0.0] * 11), decisive_problems([0.5, -0.5] * 10)
     (6, None)
@@ -118,7 +119,8 @@ def decisive_problems(changes_P: ArrayLike, resamples: int = 2000, seed: int = 0
 
 
 def _without_by_normal(largest_P: Floats) -> int:
-    """Return the smallest number of removed values at which a normal interval of the other values' mean includes 0."""
+    """Return the smallest number of removed values at which a normal interval of the remaining values' mean includes
+    0."""
     left_P = np.arange(len(largest_P), 0, -1)
     sums_P, squares_P = (np.cumsum(values_P[::-1])[::-1] for values_P in (largest_P, largest_P**2))
     means_P = sums_P / left_P
@@ -158,7 +160,7 @@ def problems_needed(changes_P: ArrayLike) -> int | None:
 
     with the mean :math:`\bar d` and the variance :math:`s^2` of the paired changes. The formula assumes that the true
     mean change equals the observed one, although the true change may be smaller or 0. The formula also assumes that
-    further problems resemble these problems and have as many samples.
+    further problems resemble these problems and have the same number of samples.
 
     Degenerate cases: the result is None if the mean change is 0 or there are fewer than two problems. NaN values are
     excluded.
@@ -209,11 +211,11 @@ def _variance(tally: Tally) -> float:
 
 
 def paired_p(changes_P: ArrayLike) -> float:
-    """Return the two-sided p-value for a mean change of 0: that of Student's t-test, but at least that of the sign-flip
-    test.
+    """Return the two-sided p-value of Student's t-test for a mean change of 0, but at least the smallest possible
+    p-value of a sign-flip test.
 
-    With ``n`` non-zero changes, the p-value is at least ``2^(1 - n)``, since a few problems with equal changes are weak
-    evidence although their variance is 0. The function imports scipy.
+    With ``n`` non-zero changes, this minimum is ``2^(1 - n)``. It is needed because a few problems with equal changes
+    are weak evidence, although their variance is 0. The function imports scipy.
 
     Degenerate cases: the p-value is 1 if no problem changed, and NaN for fewer than two problems. NaN values are
     excluded.

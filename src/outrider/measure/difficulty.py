@@ -16,7 +16,7 @@ class Weights:
     """Cumulative advantage of groups by observed accuracy, with one entry per accuracy bin, lowest accuracy first.
 
     The first bin holds groups without a success. The last bin holds groups without a failure, whose advantages are 0
-    under any baseline that compares members. The bins between have equal width and include their upper end:
+    under any baseline that compares a group's members. The other bins have equal width and include their upper end:
     ``low < accuracy <= high``.
 
     Attributes:
@@ -25,7 +25,7 @@ class Weights:
         size_B: mean number of rollouts per group. For an empty bin, ``size_B``, ``weight_B`` and ``error_B`` are NaN.
         weight_B, error_B: mean over groups of the sum of \\|A\\|, and its standard error (NaN if all groups are of one
             problem).
-        share_B: share of the batch's total \\|A\\|; NaN if all advantages are 0.
+        share_B: each bin's share of the batch's total \\|A\\|; NaN if all advantages are 0.
         unassigned: number of rollouts without an advantage (NaN), which have weight 0.
         unknown: number of groups without a verified rollout, which are in no bin.
     """
@@ -107,8 +107,8 @@ def _of_groups(problem_R: ArrayLike, of_group_R: Ints) -> NDArray[Any]:
 
 
 def _bin(won_G: Ints, verified_G: Ints, bins: int) -> Ints:
-    """Return each group's bin: 0 without a success, ``bins + 1`` without a failure, otherwise the accuracy rounded up
-    to b/bins."""
+    """Return each group's bin: 0 without a success, ``bins + 1`` without a failure, otherwise ``b`` for an accuracy
+    that rounds up to ``b / bins``."""
     # integer arithmetic that rounds up: in floating point, 3/8 could fall into the next higher bin
     inside_G = -(-won_G * bins // verified_G)
     return np.where(won_G == verified_G, bins + 1, inside_G)

@@ -46,8 +46,8 @@ class TextDiversity:
         responses_P: number of responses per problem.
         duplicates_P: number of responses with the same tokens as an earlier response to the problem.
         overlap_P, novelty_P: means over the problem's responses with a defined value; NaN if there are none.
-        overlap_R, novelty_R: overlap and novelty of each response, in the given order; :func:`text_diversity` states
-            when these values are NaN.
+        overlap_R, novelty_R: overlap and novelty of each response, in the given order; see :func:`text_diversity` for
+            the cases in which they are NaN.
     """
 
     problems: NDArray[np.generic]
@@ -73,8 +73,8 @@ def text_diversity(
 
     with ``N = order``. Overlap is the BLEU score of a response with all other responses as references, as in self-BLEU.
     Overlap has no brevity penalty, since one of many references usually has a similar length. Overlap has no smoothing,
-    so one order n without a match makes the overlap 0. Overlap is 1 for a response that another response contains, and
-    0 if no ``N``-gram is shared. Novelty is the share of ``N``-grams that no other response has.
+    so one order n without a match makes the overlap 0. Overlap is 1 for a response that is part of another response,
+    and 0 if no ``N``-gram is shared. Novelty is the share of ``N``-grams that no other response has.
 
     ``responses`` are token ids (arrays or lists) or words (lists of strings, see :func:`words`). ``problem_R`` has the
     problem of each response (None: all responses are to one problem). Responses are not compared in pairs: the cost is
@@ -168,9 +168,9 @@ def _counts(gram_T: Ints, owner_T: Ints, R: int) -> tuple[Floats, Floats, Floats
     """Count for each response all n-grams, the n-grams shared with other responses (clipped as in BLEU), and the
     n-grams not shared.
 
-    For every n-gram of a response, the largest count in the other responses is needed. This count is the largest count
-    of the n-gram or, for the response with the largest count, the second largest. So one sort is enough for all n-grams
-    and responses.
+    For every n-gram of a response, the largest count in the other responses is needed. This is the n-gram's largest
+    count in any response or, for the response with the largest count, the second-largest count. So one sort is enough
+    for all n-grams and responses.
     """
     if not len(gram_T):
         return np.zeros(R), np.zeros(R), np.zeros(R)

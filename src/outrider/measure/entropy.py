@@ -3,9 +3,10 @@ r"""Statistics of the policy's token entropies: means by relative position, and 
 Exact entropies are :math:`H_t = -\sum_v \pi(v \mid s_t) \log \pi(v \mid s_t)` in nats, over the full distribution. If
 only log-probabilities of the sampled tokens exist, the *surprisal* :math:`-\log \pi(y_t \mid s_t)` replaces the
 entropy. For tokens sampled at temperature 1 without top-p or top-k, mean surprisal is an unbiased estimate of mean
-entropy; a single surprisal is not an entropy. So quantiles and the highest tokens describe surprisal in this case. The
-estimate is biased for groups that depend on the sampled tokens: categories, outcomes and, through the response's
-length, relative positions. Reports must state whether they show entropy or surprisal.
+entropy; a single surprisal is not an entropy. So quantiles, and statistics of the tokens with the highest values,
+describe surprisal in this case. The estimate is biased for groups that depend on the sampled tokens: categories,
+outcomes and, through the response's length, relative positions. Reports must state whether they show entropy or
+surprisal.
 
 Source: STILL report, arXiv 2508.07534, Eq. 3.
 """
@@ -23,7 +24,7 @@ from outrider.measure.ragged import highest, lengths_of, owners, relative_bins
 
 
 def by_relative_position(values_T: ArrayLike, lengths_R: ArrayLike, starts_R: ArrayLike = 0, bins: int = 20) -> Profile:
-    """Return the mean value in each of ``bins`` equal parts of the response. Each group is named by its midpoint in (0,
+    """Return the mean value in each of ``bins`` equal parts of the response. Each part is named by its midpoint in (0,
     1).
 
     The means show whether entropy is U-shaped over the response. Every token has the same weight, so long responses
@@ -49,9 +50,9 @@ class Spread(NamedTuple):
 
     Attributes:
         quantiles: quantiles in nats, by level in [0, 1].
-        threshold: the smallest entropy among the highest (forking) tokens.
-        carried: share of the total entropy in the forking tokens. Tokens at the threshold count only up to ``share``.
-            NaN if the total entropy is 0.
+        threshold: the smallest entropy among the forking tokens (the tokens with the highest entropies).
+        carried: share of the total entropy in the forking tokens; NaN if the total entropy is 0. If several tokens are
+            equal to the threshold, only as many of them count as are needed for ``share``.
     """
 
     quantiles: dict[float, float]
@@ -64,7 +65,8 @@ def spread(
     levels: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.8, 0.95, 0.99),
     share: float = 0.2,
 ) -> Spread:
-    """Return quantiles of token entropy, and the share of total entropy in the highest ``share`` of tokens.
+    """Return quantiles of token entropy, and the share of total entropy in the ``share`` of tokens with the highest
+    entropies.
 
     NaN values are excluded. Without any value, all results are NaN.
 

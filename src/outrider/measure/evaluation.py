@@ -1,4 +1,4 @@
-"""Evaluation of a policy on a set of problems: pass@k and other metrics with intervals, from rollouts."""
+"""Evaluates a policy on a set of problems: computes pass@k and other metrics, with intervals, from rollouts."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def evaluate(
 
 def of_tallies(tallies: Sequence[Tally], resamples: int = 2000, seed: int = 0) -> Evaluation:
     """Evaluate a policy from tallies (counts per problem); options and degenerate cases are as in :func:`evaluate`."""
-    if not any(t.votes for t in tallies):  # without this, majority would be the mean of zeros
+    if not any(t.votes for t in tallies):  # without this check, majority would be a mean of zeros
         tallies = [replace(t, majority=math.nan) for t in tallies]
     ks = powers_of_two(max((t.samples for t in tallies), default=0))
     levels, test_sets = by_level(tallies), by_test_set(tallies)
@@ -159,7 +159,7 @@ def by_level(tallies: Sequence[Tally]) -> dict[str, list[Tally]]:
     """Group tallies by :attr:`Tally.label`, in natural order. Tallies without a level have the key ``""``.
 
     Degenerate cases: the result is empty if no problem has a level. Problems without a level are excluded if they
-    belong to a test set, since the test set has a summary of its own.
+    belong to a test set, since the test set has a separate summary.
     """
     known = [t for t in tallies if t.label or not t.test_set]
     labels = sorted({t.label for t in known}, key=_natural)
@@ -167,7 +167,7 @@ def by_level(tallies: Sequence[Tally]) -> dict[str, list[Tally]]:
 
 
 def by_test_set(tallies: Sequence[Tally]) -> dict[str, list[Tally]]:
-    """Group tallies by test set, in natural order, with key "" for tallies without one; empty for fewer than two
+    """Group tallies by test set, in natural order, with key "" for tallies without a test set; empty for fewer than two
     sets."""
     names = sorted({t.test_set for t in tallies}, key=_natural)
     return {name: [t for t in tallies if t.test_set == name] for name in names} if len(names) > 1 else {}
@@ -212,7 +212,7 @@ def _by_problem(problems: Sequence[Problem], rollouts: Sequence[Rollout]) -> dic
 
 
 def _natural(label: str) -> list[tuple[int, str]]:
-    """Return a sort key by which level 9 comes before level 10."""
+    """Return a sort key that puts level 9 before level 10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", label)]
 
 

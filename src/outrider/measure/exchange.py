@@ -1,4 +1,5 @@
-"""Fits an exponential law between policy entropy and performance, which predicts a ceiling of the performance."""
+"""Fits an exponential law to performance as a function of policy entropy. The law predicts a ceiling for
+performance."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ class Exchange:
         return self.a.low > 0
 
     def at(self, entropy: float) -> IntervalBounds:
-        """Return the predicted R at an entropy in nats. The interval is for the curve, not for a single noisy point.
+        """Return the predicted R at an entropy in nats. The interval applies to the curve, not to a single noisy point.
 
         >>> entropies = np.linspace(0.1, 1, 20)
         >>> round(fit_exchange(entropies, 0.9 - 0.2 * np.exp(entropies)).at(0.0).value, 6)
@@ -69,10 +70,10 @@ def fit_exchange(entropies_N: ArrayLike, rewards_N: ArrayLike, resamples: int = 
 
     .. math:: R^{(b)}_t = \hat R_t + e^{(b)}_t
 
-    and the law is fitted to every resample. The intervals contain the middle 95 % of these fits. The intervals cover
-    noise around the law. The intervals do not cover a failure of the law outside the observed entropies, or the effect
-    of the run's seed. The curve fits every run well in which reward and entropy change steadily, so a high value of
-    ``explained`` is not evidence for the law.
+    and the law is fitted to every resample. The intervals contain the middle 95 % of these fits. The intervals account
+    for noise around the law, but not for a failure of the law outside the observed entropies or for the run's seed. The
+    curve fits well in every run in which reward and entropy change steadily, so a high value of ``explained`` is not
+    evidence for the law.
 
     Degenerate cases: pairs with a NaN or infinite value are excluded and counted. The parameters cannot be estimated
     from fewer than :data:`FEWEST` pairs, or if all entropies are (nearly) equal. For ``resamples = 0`` there are no

@@ -24,7 +24,7 @@ def g_pass_at_k(n: ArrayLike, c: ArrayLike, k: int, tau: float) -> Floats:
     equals pass@k for ``tau <= 1/k``, and pass^k for ``tau = 1``. ``n`` and ``c`` broadcast.
 
     Degenerate cases: the result is NaN where ``n < k``, and 0 where ``c < ceil(tau k)``. If ``tau k`` exceeds a whole
-    number by at most 1e-9, the excess is a rounding error, and ``ceil`` ignores it.
+    number by at most 1e-9, ``ceil`` ignores the excess as a rounding error.
 
     Raises:
         ValueError: ``k < 1``, not ``0 < tau <= 1``, or not ``0 <= c <= n``.
@@ -59,7 +59,7 @@ def mg_pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     [0.0, 0.167, 1.0]
     """
     at_least_PK = _at_least(n, c, k)
-    ends = np.clip(np.arange(k + 1) / k, _HALF, 1.0)  # ends of the steps: step i is for tau in ((i - 1)/k, i/k]
+    ends = np.clip(np.arange(k + 1) / k, _HALF, 1.0)  # ends of the steps: step i covers tau in ((i - 1)/k, i/k]
     return np.asarray(at_least_PK[..., 1:] @ np.diff(ends) / (1 - _HALF))
 
 

@@ -1,4 +1,4 @@
-"""Means of token values by group, with bootstrap intervals over responses or problems."""
+"""Computes means of token values by group, with bootstrap intervals over responses or problems."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Mean(NamedTuple):
 
     Attributes:
         value: mean in which all tokens have equal weights; NaN without tokens.
-        low, high: ends of the interval; NaN if none was computed.
+        low, high: ends of the interval; NaN if no interval was computed.
         n: number of tokens (or other values).
-        responses: number of responses that the tokens come from.
+        responses: number of responses from which the tokens come.
     """
 
     value: float
@@ -81,7 +81,7 @@ class Profile:
     def over_problems(self, problems_R: ArrayLike, resamples: int = 1000, seed: int = 0) -> Profile:
         r"""Return the profile with percentile intervals from a bootstrap over problems.
 
-        Each resample draws as many *problems* as there are, with replacement, and includes all tokens of the drawn
+        Each resample draws *problems* with replacement, as many as there are, and includes all tokens of the drawn
         problems:
 
         .. math:: \bar v^{(b)}_k = \frac{\sum_p w^{(b)}_p \sum_{t \in p, k} v_t}{\sum_p w^{(b)}_p\, n_{p,k}}
@@ -90,10 +90,11 @@ class Profile:
         correlated, and tokens of one response are correlated even more strongly. Resampling responses or tokens would
         therefore give intervals that are far too narrow.
 
-        ``problems_R`` has an integer id of each response's problem, at the index of the response's id in ``owners_R``.
+        ``problems_R`` has one entry per response id: ``problems_R[i]`` is an integer id for the problem of the response
+        with id ``i``.
 
         Degenerate cases: a group with tokens from fewer than two problems has no interval (NaN). A resample without any
-        of a group's problems is ignored for this group. The intervals do not cover the seed of a training run.
+        of a group's problems is ignored for this group. The intervals do not account for the seed of a training run.
 
         Source: cluster bootstrap, Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8.
 

@@ -21,7 +21,7 @@ class Lengths(NamedTuple):
         responses: number of responses, including responses of unknown length.
         mean, std: mean and population standard deviation of known lengths; NaN without known lengths.
         p10, median, p90, longest: interpolated quantiles and the maximum; NaN without known lengths.
-        truncated: truncated share of the responses for which truncation is known; NaN without any.
+        truncated: truncated share of the responses for which truncation is known; NaN if it is unknown for all.
     """
 
     outcome: str
@@ -38,7 +38,7 @@ class Lengths(NamedTuple):
 def lengths_by_outcome(
     tokens_R: ArrayLike, outcome_R: Sequence[str | None], truncated_R: ArrayLike | None = None
 ) -> list[Lengths]:
-    """Return length statistics and truncated share, for all responses and then for each outcome, most frequent first.
+    """Return length statistics and the truncated share, for all responses, then for each outcome, most frequent first.
 
     ``tokens_R`` has the number of tokens of each response, NaN if unknown. ``outcome_R`` has the outcome of each
     verdict, None without a verdict. ``truncated_R`` is 1 for a truncated response and otherwise 0, NaN if unknown
@@ -92,7 +92,7 @@ class Shaped(NamedTuple):
     Attributes:
         reference: "correct", "group" or "unshaped", see :func:`shaped_lengths`.
         z: mean z-score; NaN if no response has a z-score.
-        z_error: standard error of ``z`` over shaped responses (it ignores the correlation within a group).
+        z_error: standard error of ``z`` over shaped responses, which ignores the correlation within a group.
         z_responses: number of shaped responses with a z-score, which requires a reference with a non-zero deviation.
         ratio: mean over shaped responses of the length divided by the mean length of the reference.
         ratio_responses: number of shaped responses whose reference has a mean length above 0.
@@ -116,12 +116,12 @@ def shaped_lengths(
               \text{ratio}_i = L_i / \mu_{\mathrm{ref}(i)}
 
     The results are averages over the shaped responses ``i``, whose advantage a shaper increased (for example for
-    novelty). The caller marks them. Each of the three references is a part of the group of ``i``: ``correct`` are its
-    successes, ``group`` all its responses, and ``unshaped`` its successes that were not shaped. The first two
-    references are columns of XRPO's Table 7. These two references include the shaped responses themselves, which biases
-    z and ratio towards no difference, and more so for a larger shaped share. The reference ``unshaped`` has no such
-    bias. The paper leaves three choices open: Outrider uses the population deviation, equal weights for all shaped
-    responses, and the group in a single step as the reference.
+    novelty). The caller marks these responses. Each of the three references is a part of the group of ``i``:
+    ``correct`` are its successes, ``group`` all its responses, and ``unshaped`` its successes that were not shaped. The
+    first two references are columns of XRPO's Table 7. These two references include the shaped responses themselves,
+    which biases z and ratio towards no difference. The bias grows with the share of shaped responses. The reference
+    ``unshaped`` has no such bias. The paper leaves three choices open: Outrider uses the population deviation, equal
+    weights for all shaped responses, and the group in a single step as the reference.
 
     ``success_R`` is 1 or 0, NaN if the response could not be verified. NaN lengths are excluded everywhere. Degenerate
     cases: a reference with zero deviation (one response, or equal lengths) gives no z-score. A reference without

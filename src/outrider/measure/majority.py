@@ -10,8 +10,8 @@ from collections.abc import Sequence
 def majority(answers: Sequence[str], success: Sequence[bool]) -> float:
     """Return the expected success of the most frequent answer to a problem, in [0, 1].
 
-    ``answers`` are compared as strings, so the extraction of answers determines which answers are equal. ``""`` is *no
-    vote*: truncated and unparseable responses have no answer, so they must not count as equal answers.
+    ``answers`` are compared as strings, so the verifier's answer extraction determines which answers are equal. ``""``
+    is *no vote*: truncated and unparseable responses have no answer, so they must not count as equal answers.
 
     Ties are resolved in expectation, not by order: each of ``m`` tied answers is chosen with probability ``1/m``. If
     the verifier both accepted and rejected the same answer text (for example because of a wrong derivation), the
@@ -43,8 +43,8 @@ def majority_or_unknown(answers: Sequence[str], success: Sequence[bool], settled
 
     A ``settled`` response was parsed and not truncated, so it has an answer, even if the verifier returned no answer
     text. The majority is unknown (NaN) if no settled response has an answer text, or if a successful response has no
-    answer text. The majority is 0 if no response is settled. A failed response without an answer text is no vote if
-    other responses have answer texts.
+    answer text. The majority is 0 if no response is settled. A failed response without an answer text does not count as
+    a vote if other responses have answer texts.
 
     Degenerate cases: the result is NaN without responses.
 

@@ -38,7 +38,7 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
 
 def pass_power_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
-    r"""Return, for each problem, the probability that all of ``k`` samples succeed (pass^k, reliability).
+    r"""Return, for each problem, the probability that all ``k`` samples succeed (pass^k, reliability).
 
     .. math:: \text{pass}^k = \binom{c}{k} \Big/ \binom{n}{k}
 

@@ -1,4 +1,4 @@
-r"""Detects faulty responses by rules, for format violations, repetition, garbled text and mixed languages.
+r"""Detects four kinds of faulty responses by rules: format violations, repetition, garbled text and mixed languages.
 
 The STILL report (arXiv 2508.07534, section 3.2.2, Figure 3d) tracks three kinds of faults over training: format
 violations, by counting ``\boxed{``; irrelevant content, with a language model; and mixed languages, by Chinese
@@ -102,10 +102,10 @@ def faults(
 ) -> list[Faults]:
     r"""Apply every rule of :data:`RULES` to every response; a response may break several rules.
 
-    ``outcomes`` has the outcomes of the verdicts, and ``stops`` the stop reasons of the rollouts. Each of these two
-    arguments is None if unknown for all responses, and has the entry None for a response for which it is unknown.
-    ``marker`` is the start of an answer, such as ``\boxed{``. The cost is about 0.3 ms per 1,000 characters, so a
-    report on a million responses should use a sample of a few thousand.
+    ``outcomes`` has the outcomes of the verdicts, and ``stops`` the stop reasons of the rollouts. Each of the two is
+    None if it is unknown for all responses, and has the entry None for a response whose value is unknown. ``marker`` is
+    the start of an answer, such as ``\boxed{``. The cost is about 0.3 ms per 1,000 characters, so a report on a million
+    responses should use a sample of a few thousand.
 
     Raises:
         ValueError: the sequences differ in length.

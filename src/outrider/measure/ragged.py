@@ -18,7 +18,7 @@ def lengths_of(lengths_R: ArrayLike, tokens: int) -> Ints:
     """Check that the lengths sum to ``tokens``, and return the lengths as integers.
 
     Raises:
-        ValueError: a length is negative, or the lengths add up to another number.
+        ValueError: a length is negative, or the lengths do not sum to ``tokens``.
 
     >>> lengths_of([2, 0, 3], 5).tolist()
     [2, 0, 3]
@@ -67,8 +67,8 @@ def quantile_groups(values_N: ArrayLike, edges: tuple[float, ...] = (0.2, 0.8)) 
     """Return the quantile group of every value, from 0 (up to the first edge) to ``len(edges)`` (above the last edge).
 
     Equal values are always in the same group: all values that equal the quantile at an edge are in the group below the
-    edge. The quantile is the smallest value such that at least the edge's share of all values is not larger. So the
-    groups below an edge together have at least this share. NaN values have group -1.
+    edge. The quantile at an edge is the smallest value v such that at least the edge's share of all values is at most
+    v. So the groups below an edge together contain at least this share. NaN values have group -1.
 
     Degenerate cases: if all values are equal, all are in group 0.
 

@@ -14,7 +14,7 @@ from outrider.measure.groups import Label, Profile, ends, means_by_group, ratio
 from outrider.measure.ragged import highest, lengths_of, outcome_groups, owners
 
 LARGE = 0.06
-"""Threshold for a large change in probability. In the plateau stage of the STILL report, over 99 % of tokens changed
+"""Threshold for a large change in probability. In the plateau stage of the STILL report, over 99 % of tokens changed by
 less."""
 
 
@@ -80,9 +80,9 @@ def largest_by_group(
 ) -> Profile:
     """Return the share of each group's tokens that are among the most-changed ``share`` of all tokens.
 
-    If a group's tokens change like all tokens, the group's value is ``share``. A larger value means that learning
-    concentrates on the group. Ties are handled as in :func:`highest`. The bootstrap does not recompute which tokens
-    changed most.
+    If a group's tokens change as much as tokens overall, the group's value is ``share``. A larger value means that
+    training changes the group's tokens more. Ties are handled as in :func:`highest`. The bootstrap does not recompute
+    which tokens changed most.
 
     Source: STILL report, arXiv 2508.07534, Figure 5(a) (groups by perplexity) and section 3.2.2 (groups by category).
 
@@ -97,8 +97,8 @@ def largest_by_group(
 
 
 def perplexities(logprobs_T: ArrayLike, lengths_R: ArrayLike) -> Floats:
-    r"""Return each response's perplexity, :math:`\exp(-\frac1L \sum_t \log \pi(y_t))`; NaN without tokens or with a
-    NaN.
+    r"""Return each response's perplexity, :math:`\exp(-\frac1L \sum_t \log \pi(y_t))`; NaN for a response without
+    tokens or with a NaN.
 
     >>> perplexities(np.log([0.5, 0.5, 0.1]), [2, 0, 1]).round(3).tolist()
     [2.0, nan, 10.0]
@@ -119,7 +119,8 @@ def perplexity_against_change(
     token's probability p can rise by at most 1 - p, so probabilities in a response with perplexity near 1 cannot rise
     much. See :func:`rank_correlation` for the interval.
 
-    Source: STILL report, arXiv 2508.07534, section 3.2.3, which shows the distribution. The correlation is Outrider's.
+    Source: STILL report, arXiv 2508.07534, section 3.2.3, which shows the distribution. The report does not compute
+    this correlation.
 
     >>> perplexity_against_change([1.1, 2.0, 3.0], [0.3, 0.2, 0.1], [1, 1, 1], resamples=0).value
     -1.0

@@ -39,7 +39,7 @@ def as_table(result: Evaluation | Comparison, title: str = "") -> Table:
     The table has one row per test set (if there are several), one per level, and one for all problems. For a
     :class:`Comparison`, the table shows both evaluations and the paired change. The change is green or red if its
     interval excludes 0, otherwise dim. A dash marks a value without data. A dagger marks a value that is computed from
-    fewer problems than the row states. The caption shows the numbers of tokens, samples and failures.
+    fewer problems than the row's number of problems. The caption shows the numbers of tokens, samples and failures.
     """
     notes = "\n".join(_notes(result))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, title=title or None, caption=notes)
@@ -79,7 +79,7 @@ def _named(result: Evaluation | Comparison) -> str:
 
 
 def _blocks(result: Evaluation | Comparison) -> Iterator[_Block]:
-    """Yield the test sets and the levels in order, then all problems."""
+    """Yield one block per test set and per level in order, then the block for all problems."""
     ks = shown_ks(result.overall.pass_at)
     if isinstance(result, Evaluation):
         for summary in (*result.test_sets, *result.levels, result.overall):

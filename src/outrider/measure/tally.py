@@ -67,7 +67,7 @@ class Tally:
         tokens, greedy_tokens: number of tokens that the policy generated in the samples, and in the greedy response.
         entropy_sum, entropy_tokens: sum of the entropies, in nats, over trainable tokens with a recorded entropy, and
             the number of these tokens.
-        test_set: name of the problem's test set; "" if the data have only one.
+        test_set: name of the problem's test set; "" if the data have only one test set.
     """
 
     problem: str

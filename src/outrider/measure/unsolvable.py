@@ -69,8 +69,8 @@ class Overlap:
 
     Attributes:
         models: names of the models, in the given order.
-        regions: for every non-empty set of models (names in the order of ``models``), the problems that all models of
-            the set, and no others, leave unsolved. Every set has an entry, and larger sets come later.
+        regions: for every non-empty set of models (names in the order of ``models``), the problems that every model in
+            the set leaves unsolved and every other model solves. Every set has an entry, and larger sets come later.
         solved_by_all: problems that every model solves.
         excluded: problems that are in no region because some model has too few or no rollouts for them.
     """
@@ -89,7 +89,8 @@ class Overlap:
 def overlap(results: Mapping[str, Unsolved]) -> Overlap:
     """Return the problems that each combination of models leaves unsolved.
 
-    Only problems that are either solved or unsolved for every model are compared. All other problems are ``excluded``.
+    Only problems that are solved or unsolved (not undecided) for every model are compared. All other problems are
+    ``excluded``.
 
     Raises:
         UserError: there are fewer than two or more than four models, or the models have different values of ``k``.
@@ -168,8 +169,8 @@ class PassRates:
 
         ``samples`` has the number :math:`k_P` of rollouts of each unsolved problem, all of which failed. After
         :math:`k` failures, the distribution of a problem's pass rate is Beta(a, b + k). Under a beta distribution,
-        enough rollouts solve every problem. So "unlucky" means that ``more`` rollouts (for example, as many again)
-        would solve the problem, which can be checked by sampling these additional rollouts.
+        enough rollouts solve every problem. So "unlucky" means that ``more`` rollouts (for example, as many as before)
+        would solve the problem, which can be checked by sampling these rollouts.
         """
         samples_P = np.asarray(samples, dtype=np.int64)
         log_M = self._log_missed(int(samples_P.max(initial=0)) + more)

@@ -38,13 +38,13 @@ _FEWEST = 2
 
 
 def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Mapping[str, str] | None = None) -> int:
-    """Compare the runs at ``paths``, and return 0 for any result.
+    """Compare the runs at ``paths``, and return 0 whatever the result.
 
     ``out`` is an HTML file or a folder (:func:`outrider.report.places.report_files`). By default, both files are
     written to the first run's parent folder. Both files overwrite those of an earlier comparison.
 
     Raises:
-        UserError: an error of :func:`compared`, ``out`` is neither an HTML file nor a folder, or a file cannot be
+        UserError: :func:`compared` raises it, ``out`` is neither an HTML file nor a folder, or a file cannot be
             written.
     """
     files = report_files(out or around(paths[0]), "compare")
@@ -61,7 +61,7 @@ def compared(paths: Sequence[Path], columns: Mapping[str, str] | None = None) ->
     """Return the report that compares the first run with every other run, a paragraph per other run, and messages for
     the user.
 
-    If another framework's rollouts are of several models, each model counts as a run; these runs are sorted by name.
+    If another framework's rollouts come from several models, each model counts as a run; these runs are sorted by name.
 
     Raises:
         UserError: there are fewer than two runs, or a run is given twice or cannot be read.

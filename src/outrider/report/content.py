@@ -166,7 +166,7 @@ class Finding:
     Attributes:
         name: name of the finding, such as "entropy collapse" or "dead prompts".
         severity: ``act`` (the run is wasting compute) or ``watch`` (the run may start to waste compute).
-        sentence: the observation with its numbers, in one sentence.
+        sentence: one sentence on what was observed, with numbers.
         numbers: measured values by name.
         threshold: the rule by which the check found the problem, in words, with its thresholds.
         advice: possible remedies, most promising first.
@@ -190,7 +190,7 @@ class Report:
         title: first line of the page.
         facts: a few facts to show under the title, such as recipe, rollouts, steps, tokens and Outrider's version.
         findings: findings, most severe first; empty if no check found a problem.
-        checked: names of the checks that were made.
+        checked: names of the checks that were run.
         skipped: the data that each skipped check lacks, by the check's name.
         sections: sections in reading order; the page shows these sections collapsed.
         opening: the page's first section, which is shown expanded; its text is the overall verdict.

@@ -20,7 +20,7 @@ from outrider.report.content import Observed
 CUT = f"stop IN ({', '.join(repr(stop.value) for stop in StopReason if stop.truncates)})"
 
 Columns = dict[str, NDArray[Any]]
-Place = tuple[int, str, int]  # step, rollout id, number of own tokens before the place
+Place = tuple[int, str, int]  # step, rollout id, number of the rollout's own tokens before the place
 
 # SQL condition: the rollout was sampled from the policy. The stage `greedy` adds a greedily decoded response as a
 # baseline, which is recorded under the stage name "<place>-greedy".
@@ -36,18 +36,18 @@ class RunData:
         db: DuckDB connection of this run; ``rollouts`` has the columns of ``importers.plain.PLAIN``. An Outrider run
             also has the relation ``traces``, which answers queries about a few steps without scanning all rollouts. Its
             columns are ``step, split, problem_id, stage, parent, branch_at, outcome, stop, text, entropies, logprobs``;
-            ``entropies`` and ``logprobs`` are lists with one number per own token. :meth:`has` returns whether
+            ``entropies`` and ``logprobs`` are lists with one number per token of ``text``. :meth:`has` returns whether
             ``traces`` exists.
         config: the resolved recipe; empty if only rollouts are known.
         metrics: ``metrics.jsonl`` as columns with one entry per step; NaN if a step lacks the key.
         evaluations: evaluations by step; step 0 is the policy before training.
-        models: last evaluation of each model by name, if the rollouts are of several models; otherwise empty. A problem
-            has the same id in every evaluation; ``rollouts`` prefixes the id with the model's name.
+        models: last evaluation of each model by name, if the rollouts come from several models; otherwise empty. A
+            problem has the same id in every evaluation; ``rollouts`` prefixes the id with the model's name.
         notices: one sentence for each file or part that could not be read.
-        prompts: function that returns prompt texts by problem id, for runs whose column ``prompt`` is null; unavailable
-            texts are skipped.
-        beginnings: function that returns a rollout's text up to each place (step, rollout id, number of own tokens);
-            unavailable texts are skipped.
+        prompts: function that returns the available prompt texts by problem id, for runs whose column ``prompt`` is
+            null.
+        beginnings: function that returns a rollout's text up to each place (step, rollout id, number of own tokens),
+            where the text is available.
         observed: function that returns the ranges of text that environments wrote, by step and rollout id; rollouts
             without such ranges are skipped.
         folder: folder of the run; None for a file or a table in memory.

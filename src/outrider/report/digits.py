@@ -47,8 +47,8 @@ class FormattedCell(NamedTuple):
 
 
 def cells(values: Sequence[CellValue], unit: Unit | None = None) -> list[FormattedCell]:
-    """Format a column and its intervals in the column's unit. The word "points" is omitted, since the column's name has
-    it.
+    """Format a column and its intervals in the column's unit. The word "points" is omitted, since the column's name
+    contains it.
 
     >>> list(map(tuple, cells([Interval(0.125, 0.1, 0.15, 9), 0.5, None], "percent")))
     [('12.5 %', '[10.0, 15.0]'), ('50.0 %', ''), ('', '')]

@@ -73,8 +73,8 @@ def differences_table(models: Mapping[str, Evaluation]) -> TableBlock | None:
 
 
 def parts_of_models(models: Mapping[str, Evaluation]) -> TableBlock | None:
-    """Return each model's pass@1 (or greedy success) by test set and level; None without any of these, or with too
-    many."""
+    """Return each model's pass@1 (or greedy success) by test set and level; None without test sets and levels, or if
+    there are too many."""
     names = _ranked(models)
     parts = {name: {(p.kind, p.name): p.summary for p in parts_of(models[name])[:-1]} for name in names}
     places = list(dict.fromkeys(place for name in names for place in parts[name]))

@@ -1,4 +1,4 @@
-"""Makes all checks on a run, or on another framework's rollouts, without building a report."""
+"""Runs all checks on a run's or another framework's rollouts, without building a report."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from outrider.report.run import numbers_gathered
 
 
 def examined(path: Path, columns: Mapping[str, str] | None = None) -> Examined:
-    """Make all checks on the rollouts at ``path``, which is a run or another framework's rollout files.
+    """Run all checks on the rollouts at ``path``, which is a run or another framework's rollout files.
 
-    The checks of a million rollouts take about one minute on one core, and 0.7 GiB of memory.
+    The checks of a million rollouts take about one minute on one core and need 0.7 GiB of memory.
 
     Raises:
         UserError: the rollouts cannot be read.

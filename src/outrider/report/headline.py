@@ -14,7 +14,7 @@ ON_EXPLORATION = ("entropy collapse", "coverage narrowing", "dead prompts", "sat
 """Checks that concern exploration; all other checks concern learning, the verifier or the data."""
 
 DECISIVE = ("entropy collapse", "coverage narrowing")
-"""Exploration counts as alive only if one of these checks was made, or if pass@k before and after training is known."""
+"""Exploration counts as alive only if one of these checks was run, or if pass@k before and after training is known."""
 
 
 _CANNOT = "The state of exploration is unknown"
@@ -29,7 +29,7 @@ def headline(examined: Examined, change: tuple[int, Interval] | None) -> str:
         change: the maximum k of the evaluations, and the paired change of pass@k from the first to the last evaluation;
             None without two evaluations of the same problems.
 
-    Degenerate case: if no check in ``DECISIVE`` could be made and ``change`` is None, the sentence begins with "The
+    Degenerate case: if no check in ``DECISIVE`` could be run and ``change`` is None, the sentence begins with "The
     state of exploration is unknown", and a paragraph with the reason follows.
 
     >>> headline(Examined([], ["entropy collapse"], {}), (64, Interval(0.05, 0.02, 0.08, 300)))
@@ -73,7 +73,7 @@ def _moved(k: int, change: Interval) -> str:
 
 
 def _lacking(examined: Examined) -> str:
-    """Return a sentence on the decisive checks that could not be made, and on the data that these checks need."""
+    """Return a sentence on the decisive checks that could not be run, and on the data that these checks need."""
     needs: dict[str, list[str]] = {}
     for name in DECISIVE:
         if name in examined.skipped:

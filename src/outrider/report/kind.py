@@ -11,10 +11,10 @@ from outrider.report.models import models_of
 
 
 def is_evaluation(run: RunData) -> bool:
-    """Whether all rollouts were sampled for evaluation, in which case sections and advice about training do not apply.
+    """Whether all rollouts were sampled for evaluation. If so, sections and advice about training do not apply.
 
-    A training run that has only evaluated its initial policy so far does not count as an evaluation, which its recipe
-    shows by the section ``explore``.
+    A training run that has so far only evaluated its initial policy does not count as an evaluation. Such a run is
+    recognised by the section ``explore`` of its recipe.
     """
     drawn = run.query(f"SELECT DISTINCT split FROM {run.numbers}")["split"].tolist()
     return bool(drawn) and "train" not in drawn and "explore" not in run.config
@@ -22,7 +22,7 @@ def is_evaluation(run: RunData) -> bool:
 
 def with_evaluations(run: RunData) -> RunData:
     """Return the run with evaluations. If the run recorded no evaluations, they are computed from its rollouts; if the
-    rollouts are of several models, there is one evaluation per model."""
+    rollouts come from several models, there is one evaluation per model."""
     drawn = run.query(f"SELECT count(*) AS n FROM {run.numbers} WHERE split IN ('evaluate', 'greedy')")["n"][0]
     if drawn and not run.evaluations:
         run = replace(run, evaluations=evaluations_of(run))

@@ -46,9 +46,9 @@ _AROUND = 28  # characters shown in the tree on each side of a pivot
 
 
 def render(report: Report) -> str:
-    """Render a report as one self-contained HTML document, of which the plotting library takes about 5 MB.
+    """Render a report as one self-contained HTML document, which includes the plotting library (about 5 MB).
 
-    Prose (section texts, notes, sentences, advice) may put names in ``backticks``, and a blank line in it starts a
+    In prose (section texts, notes, sentences, advice), names may be in ``backticks``, and a blank line starts a
     paragraph. Numbers in tables get three significant digits (:mod:`outrider.report.digits`). NaN is shown as n/a, and
     None as an empty cell. In a report of several runs, facts and checks named "run: thing" are grouped by run. A figure
     without a finite number shows "no data". If a rollout is listed before its parent, it is shown as if it started at
@@ -147,8 +147,8 @@ class RolloutNode:
 
 
 def forest(example: Example) -> list[RolloutNode]:
-    """Return an example's rollouts that start at the prompt. Each has its branches, by the position at which they
-    start."""
+    """Return an example's rollouts that start at the prompt. Each rollout has its branches, by the position at which
+    the branches start."""
     seen: dict[str, RolloutNode] = {}
     roots = []
     for node in example.nodes:

@@ -27,7 +27,7 @@ COLOURS = {"act": "bold red", "watch": "bold yellow"}
 
 
 def report_command(path: Path, out: Path | None = None, columns: Mapping[str, str] | None = None) -> int:
-    """Report on the run at ``path``, and return 0 for any findings.
+    """Report on the run at ``path``, and return 0 whatever the findings.
 
     ``out`` is an HTML file or a folder (:func:`outrider.report.places.report_files`). By default, both files are
     written to the run's folder, or to the parent folder of a single file. Both files overwrite those of an earlier
@@ -60,7 +60,8 @@ def made_of(path: Path, columns: Mapping[str, str] | None = None) -> tuple[Repor
     """Return the report on the rollouts at ``path``, and a sentence for each file or part that could not be read.
 
     Raises:
-        UserError: no file can be read, or a file disappeared during reading (a resumed run moves steps away).
+        UserError: no file can be read, or a file disappeared during reading (a resumed run moves the files of later
+            steps away).
     """
     run = open_any(path, columns)
     try:

@@ -67,8 +67,9 @@ def open_run(path: str | Path) -> RunData:
     function reads only file footers. A column is read only when a query needs it, so a query about steps never reads
     tokens.
 
-    A damaged file or a file of another format is skipped; ``notices`` gets the file's name and the number of files that
-    are read. Damage in the middle of a file is found only when the whole file is read: see :func:`gather`.
+    A damaged file or a file of another format is skipped; a sentence in ``notices`` gives the file's name and the
+    number of files that are read. Damage in the middle of a file is found only when the whole file is read: see
+    :func:`gather`.
 
     Raises:
         UserError: ``path`` does not exist, or no file at ``path`` can be read.
@@ -181,7 +182,7 @@ def numbers_gathered(run: RunData) -> RunData:
 def rows_of_files(run: RunData, files: Sequence[str], columns: Sequence[str]) -> str:
     """Return SQL for columns of ``PLAIN`` from ``files`` only, with ``filename`` and ``file_row_number``.
 
-    In a run with a thousand files, a query for a few rollouts would spend half a second on the other files.
+    In a run with a thousand files, a query for a few rollouts would otherwise spend half a second on the other files.
     """
     kind = "run" if run.has("traces") else "plain"
     source = f"read_parquet([{quoted(files)}], union_by_name = true, filename = true, file_row_number = true)"
@@ -292,8 +293,8 @@ def _connect() -> duckdb.DuckDBPyConnection:
     spill = Path(tempfile.gettempdir()) / f"outrider-{os.getpid()}-{next(_CONNECTIONS)}"
     threads = len(os.sched_getaffinity(0))
     db = duckdb.connect(config={"threads": threads, "memory_limit": MEMORY, "temp_directory": str(spill)})
-    # the progress bar would appear among printed lines; in a notebook without ipywidgets there is none, and DuckDB
-    # rejects the setting
+    # the progress bar would appear among printed lines; in a notebook without ipywidgets there is no progress bar, and
+    # DuckDB rejects the setting
     with suppress(duckdb.InvalidInputException):
         db.execute("SET enable_progress_bar = false")
     return db
@@ -307,7 +308,7 @@ def _create_views(db: duckdb.DuckDBPyConnection, files: _Files) -> None:
         db.register("no_rollouts", PLAIN.empty_table())
         db.execute("CREATE OR REPLACE TEMP VIEW rollouts AS SELECT * FROM no_rollouts")
         return
-    # a file gets its name once it is complete and never changes, so its footer needs to be read only once
+    # a file gets its final name when it is complete and never changes, so its footer needs to be read only once
     db.execute("SET parquet_metadata_cache = true")
     paths = quoted(files.paths)
     # replayed rollouts were sampled from an earlier policy and would be counted as this step's

@@ -13,7 +13,7 @@ from outrider.measure.passk import shown_ks
 from outrider.report.content import CellValue
 from outrider.report.sections.frontier import defined, known_interval
 
-TAUS = (0.5, 0.75)  # required shares of correct samples; pass@k requires one sample, pass^k all samples
+TAUS = (0.5, 0.75)  # required shares of correct samples; pass@k requires one correct sample, pass^k all
 
 
 class EvaluationPart(NamedTuple):

@@ -1,1 +1,1 @@
-"""The sections of a comparison, one per file. Each section is built by a function of the compared runs."""
+"""The sections of a comparison, one per file. A function in each file builds the section from the compared runs."""

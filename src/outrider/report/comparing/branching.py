@@ -1,4 +1,4 @@
-"""The section on the branching factor of each run's policy, from an analysis of the policy's tokens."""
+"""The section on the branching factor of each run's policy, if ``outrider analyse`` has computed it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ _TEXT = (
 
 
 def section(runs: Sequence[RunData]) -> Section | None:
-    """Return the branching factors of all runs with a finished analysis of tokens; None if no run has one.
+    """Return a section with the branching factors of all runs with a finished analysis of tokens; None if no run has
+    one.
 
     The probability mass of the branching factor is 0.95 if all these runs were analysed with 0.95. Otherwise, it is the
-    largest mass with which all of them were analysed.
+    largest mass with which all these runs were analysed.
     """
     read = {run.name: read_analysis(run, "tokens", ()) for run in runs}
     whole = {name: result[0] for name, result in read.items() if result and result[0] and not result[1]}

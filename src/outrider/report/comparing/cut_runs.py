@@ -1,4 +1,4 @@
-"""Cuts runs at equal generated tokens, as if each run had been stopped at the total of the smallest run."""
+"""Cuts runs at an equal number of generated tokens, as if each run had stopped at the smallest run's total."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def cut_at_equal_tokens(runs: Sequence[RunData]) -> tuple[float, list[ComparedRu
     """Return the number of generated tokens at which all runs are cut, and the cut runs.
 
     This common number is the smallest total among runs with training; NaN if no total is known. A run is cut after the
-    first step that reaches the common number, where ``train.tokens`` would have stopped the run. Runs with the same
+    first step that reaches the common number, as if ``train.tokens`` had been set to this number. Runs with the same
     ``train.tokens`` therefore keep all steps, although their last steps overshoot by different amounts. Runs without
     training or without token counts are not cut.
     """
@@ -84,7 +84,7 @@ def _spent(run: RunData) -> tuple[Floats, Floats]:
 
 
 def _compared(run: RunData, steps_S: Floats, tokens_S: Floats, budget: float) -> ComparedRun:
-    # includes the step that reaches the budget, as a run with this limit would
+    # includes the step that reaches the budget, since a run with this limit would also complete this step
     kept = min(int(np.searchsorted(tokens_S, budget)) + 1, len(tokens_S))
     if kept < len(tokens_S):
         run = _stopped(run, int(steps_S[kept - 1]))

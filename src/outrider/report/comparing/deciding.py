@@ -1,5 +1,5 @@
-"""The section on problems that decide which of two runs is better: counts, differences by test set and level, and a
-list."""
+"""The section on problems that decide which of two runs is better: their number, differences by test set and level, and
+a list of problems."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _PARTS_NOTE = (
 
 
 def section(compared: Sequence[ComparedRun], found: Sequence[PairedRuns]) -> Section | None:
-    """Return tables that compare each run with the first run: the problems won and lost, the differences by part, and
-    the problems with the largest differences. The result is None if no runs could be paired."""
+    """Return a section that compares each run with the first run: the problems won and lost, the differences by part,
+    and the problems with the largest differences. The result is None if no runs could be paired."""
     if not found:
         return None
     runs = {one.name: one for one in compared}
@@ -44,8 +44,8 @@ def section(compared: Sequence[ComparedRun], found: Sequence[PairedRuns]) -> Sec
 
 
 def decision_table(found: Sequence[PairedRuns]) -> TableBlock:
-    """Return a table with a row per run, which shows the numbers of problems won, lost, tied and decisive, and the
-    number of problems needed to detect the difference."""
+    """Return a table with a row per run: the numbers of problems won, lost, tied and decisive, and the number of
+    problems needed to detect the difference."""
     names = ["difference", "won", "lost", "tied", "clearly won", "clearly lost", "decisive"]
     needed = ["needed problems", "needed samples"]
     rows: list[list[CellValue]] = []

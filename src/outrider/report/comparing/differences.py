@@ -25,7 +25,7 @@ _UNITS = "Percentage points (entropy: nats), with 95 % intervals in brackets."
 def section(first: ComparedRun, found: Sequence[PairedRuns], told: Sequence[str]) -> Section:
     """Return a section with the paired differences from the first run: a paragraph per run, then figures and tables.
 
-    If no runs can be paired, the section has only a text with the reason.
+    If no runs can be paired, the section has only a text that explains why.
     """
     results = {one.other: one.comparison for one in found}
     text = "\n\n".join([_TEXT.format(first=first.name), *told] if results else told)

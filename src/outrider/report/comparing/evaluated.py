@@ -1,4 +1,4 @@
-"""Computes evaluations of another framework's rollouts, as counts per problem, in the format of an Outrider run."""
+"""Computes evaluations from another framework's rollouts, in the same format as the evaluations of an Outrider run."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _CUT = tuple(stop for stop in StopReason if stop.truncates)
 
 
 def verified_split(run: RunData) -> str:
-    """Return the split that measures the policy: ``evaluate``, or ``train`` if there are only training rollouts of a
-    single step."""
+    """Return the split that measures the policy: ``evaluate``, or ``train`` if another framework's files have only
+    training rollouts of a single step."""
     columns = run.query("SELECT split, count(DISTINCT step) AS steps FROM rollouts GROUP BY split")
     steps = dict(zip(columns["split"].tolist(), columns["steps"].tolist(), strict=True))
     alone = set(steps) == {"train"} and steps["train"] == 1 and not run.config and not run.metrics
@@ -28,8 +28,8 @@ def verified_split(run: RunData) -> str:
 
 
 def evaluations_of(run: RunData) -> Mapping[int, Evaluation]:
-    """Return evaluations by step. The evaluations are those recorded in the run or, if none is recorded, counts over
-    the rollouts."""
+    """Return evaluations by step: those that the run recorded or, if it recorded none, those computed from its
+    rollouts."""
     if run.evaluations:
         return run.evaluations
     split = verified_split(run)

@@ -1,4 +1,4 @@
-"""Figures that show all runs together: pass@k after training, and pass@1 and pass@k along training (the frontier)."""
+"""Plots all runs together: pass@k after training, and pass@1 and pass@k along training (the frontier)."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class PartDifference(NamedTuple):
     Attributes:
         kind: "test set" or "level".
         name: name of the part.
-        what: metric: "pass@1", "pass@k" of the largest common k, or "greedy decoding".
+        what: metric: "pass@1", "pass@k" for the largest common k, or "greedy decoding".
         p_value: p-value adjusted by Holm's method over all parts and metrics.
     """
 
@@ -45,8 +45,8 @@ class PairedRuns:
 
     Attributes:
         first, other: names of the runs.
-        overall: differences on all common problems by metric, which are pass@1 and pass@k of the largest common k, or
-            only greedy decoding if no response was sampled.
+        overall: differences on all common problems by metric. The metrics are pass@1 and pass@k for the largest common
+            k, or only greedy decoding if no response was sampled.
         decision: which problems decide the difference in pass@1, or in greedy decoding if no response was sampled.
         pairs: for each problem, the counts of the first run and of the other run.
     """
@@ -112,7 +112,7 @@ def _as_sample(tally: Tally) -> Tally:
 
 
 def _quantities(change: Change) -> Iterator[tuple[str, Interval]]:
-    """Yield pass@1 and pass@k of the largest common k, if known; greedy decoding if neither evaluation was sampled."""
+    """Yield pass@1 and pass@k for the largest common k, if known; greedy decoding if neither evaluation was sampled."""
     known = [k for k, interval in change.pass_at.items() if not math.isnan(interval.value)]
     for k in sorted({1, max(known, default=1)} & set(known)):
         yield f"pass@{k}", change.pass_at[k]
@@ -121,7 +121,7 @@ def _quantities(change: Change) -> Iterator[tuple[str, Interval]]:
 
 
 def _parts(comparison: Comparison, pairs: Sequence[tuple[Tally, Tally]]) -> list[PartDifference]:
-    """Return the differences by test set if there are at least two test sets, and by level if there are two levels."""
+    """Return the differences by test set and by level, each only if there are at least two test sets or levels."""
     before = [b for b, _ in pairs]
     found: list[PartDifference] = []
     for kind, changes, members in (

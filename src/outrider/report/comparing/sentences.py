@@ -11,7 +11,7 @@ from outrider.report.digits import percent, points
 
 
 def joined(words: list[str]) -> str:
-    """Join words to an enumeration for use in a sentence.
+    """Join words into a list for use in a sentence.
 
     >>> joined(["a", "b", "c"]), joined(["a"])
     ('a, b and c', 'a')
@@ -117,7 +117,7 @@ def _counts(found: PairedRuns) -> str:
 
 
 def decided(found: PairedRuns) -> str:
-    """Return a sentence on how few problems carry the difference, or on how much data would detect it."""
+    """Return a sentence on how few problems decide the difference, or on how much data would be needed to detect it."""
     decision, what = found.decision, found.leading
     if math.isnan(decision.difference.value):
         return ""

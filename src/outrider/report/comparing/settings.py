@@ -21,8 +21,7 @@ _LABELS = ("paper", "summary", "from_setting", "from_profile")
 
 
 def section(compared: Sequence[ComparedRun], budget: float) -> Section:
-    """Return a section that states how the runs are compared, which runs could not be cut, and which settings
-    differ."""
+    """Return a section on how the runs are compared, which runs could not be cut, and which settings differ."""
     sentences = [_UNTRAINED if math.isnan(budget) else _TEXT.format(budget=budget)]
     sentences += [sentence for one in compared if (sentence := _unequal(one, budget))]
     table = _settings(compared)
@@ -53,7 +52,7 @@ def _facts(one: ComparedRun) -> dict[str, CellValue]:
 
 
 def _unequal(one: ComparedRun, budget: float) -> str:
-    """Return a sentence that a run was not cut at the common number of tokens; "" if the run was cut there."""
+    """Return a sentence if a run was not cut at the common number of tokens, otherwise ""."""
     if math.isnan(budget):
         return ""
     if not len(one.tokens_S):

@@ -1,5 +1,5 @@
-"""The section on problems that k samples do not solve: the number per run, the overlap of runs, and the effect of
-chance."""
+"""The section on problems that k samples do not solve: their number per run, their overlap between runs, and the effect
+of chance."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Sets:
 
 
 def section(compared: Sequence[ComparedRun]) -> Section | None:
-    """Return the number, overlap and list of unsolved problems, with a set diagram for two to four runs.
+    """Return a section with the number, overlap and list of unsolved problems, and a set diagram for two to four runs.
 
     The result is None if fewer than two runs have evaluation rollouts on disk, or if the runs have no common problem.
     """
@@ -101,7 +101,7 @@ def _sizes(sets: Mapping[str, Sets], decided: frozenset[str]) -> TableBlock:
 def _picture(overlaps: Overlap, k: int) -> Figure:
     """Return a set diagram with one series per run over all regions of the diagram.
 
-    A value is the region's number of problems if the run fails on these problems, otherwise NaN.
+    A value is the region's number of problems if the run did not solve these problems, otherwise NaN.
     """
     names = [" and ".join(region) for region in overlaps.regions]
     series = [

@@ -1,7 +1,8 @@
-"""Common parts of the checks for problems in a run: missing data, changes over a run, and proportions.
+"""Shared code of the checks for problems in a run: missing data, changes over a run, and proportions.
 
 A check reports a problem if the effect is significant and large enough to act on. Intervals extend three standard
-errors to each side. With 95 % intervals, about ten checks would report a problem in every second healthy run.
+errors to each side. With 95 % intervals, the roughly ten checks together would report a problem in every second healthy
+run.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ MIN_STEPS = 20  # with fewer steps, a tenth of the steps is less than two steps,
 
 
 class Lacking(Exception):  # noqa: N818  not an error: most frameworks' files lack some data
-    """Raised if a check cannot be made; the message names the missing data."""
+    """Raised if a check cannot be run; the message names the missing data."""
 
 
 class FirstAndLast(NamedTuple):
@@ -44,8 +45,8 @@ class FirstAndLast(NamedTuple):
 
 
 def change(values_S: ArrayLike, parts: int = 4) -> FirstAndLast:
-    r"""Divide the steps into ``parts`` parts; return the means over the first and the last part, and the interval of
-    their difference.
+    r"""Divide the steps into ``parts`` equal parts; return the means over the first and the last part, and the interval
+    of their difference.
 
     The noise of a step is estimated from differences of neighbouring steps, :math:`\hat\sigma^2 = \frac{1}{2(S-1)}
     \sum_s (x_{s+1} - x_s)^2`. A trend over the run hardly affects this estimate, because the policies of neighbouring

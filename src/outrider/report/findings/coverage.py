@@ -27,8 +27,8 @@ def find(run: RunData) -> Finding | None:
     """Check whether pass@1 rises and pass@k (at the largest available k) falls from the first to the last policy.
 
     Both changes are paired by problem, and are computed from the first and the last evaluation. Without two
-    evaluations, they are computed from the first and the last visit (step that samples the problem) of each training
-    problem with several visits, from first-stage rollouts only. Visits have two biases, since success is higher on
+    evaluations, they are computed from first-stage rollouts of training problems with several visits. A visit is a step
+    that samples the problem; the first visit is compared with the last. Visits have two biases: success is higher on
     trained problems, and a curriculum may choose problems by their outcomes. A run with the stage ``skip`` is therefore
     not checked by visits.
 

@@ -15,11 +15,11 @@ from outrider.report.kind import is_evaluation
 
 NEEDS = "groups of at least two verified rollouts"
 
-# One group with a signal takes 1 / (1 - share) sampled groups: 2.5 at the first threshold, 5 at the second threshold.
+# To get one group with a signal, 1 / (1 - share) groups must be sampled: 2.5 at the first threshold, 5 at the second.
 # DAPO samples up to three groups per kept group, which suffices at the first threshold, but not at the second.
 MANY, MOST = 0.6, 0.8
-VISITS = 3  # minimum number of steps with the problem; at 8 rollouts per step and a pass rate of 12 %, 1 in 20 all fail
-HOPELESS = 0.3  # share of the tokens; below this share, refilling groups costs more than it saves
+VISITS = 3  # minimum number of steps with the problem; 3 x 8 rollouts at a pass rate of 12 % all fail once in 20 cases
+HOPELESS = 0.3  # share of tokens on hopeless problems; below it, refilling groups costs more than it saves
 
 
 def find(run: RunData) -> Finding | None:

@@ -1,4 +1,4 @@
-"""Duplicates: the responses of one group are equal more often than chance predicts, or a large share of them are
+"""Duplicates: the responses of one group are equal more often than chance predicts, or a large share of them is
 equal."""
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from outrider.report.findings.view import for_training, main_split
 
 NEEDS = "the texts of groups of two or more responses"
 
-# Reused seeds produce more identical pairs than chance (vllm#11898). The check fires above twice the expected number of
-# identical pairs, if at least 1 pair in 20 is identical.
+# Reused seeds produce more identical pairs than chance (vllm#11898). The check fires if more than twice the expected
+# number of pairs are identical, and at least 1 pair in 20.
 EXCESS, PAIRS = 2.0, 0.05
-# As in a group of 8 with about three distinct texts: most tokens are generated more than once, for whatever reason.
-# The share is of pairs of rollouts, since the share of distinct texts falls with the group size.
+# Share of identical pairs above which the cause does not matter. A group of 8 with about three distinct texts has this
+# share, so most tokens are generated more than once. Unlike the share of distinct texts, it does not depend on the
+# group size.
 COPIES = 0.25
 
 
@@ -31,7 +32,7 @@ def find(run: RunData) -> Finding | None:
     mean of paired differences, clustered by problem, over groups in which every rollout has a log-probability. If there
     is no such group, only the share of equal pairs is checked. All numbers refer to the last quarter of the steps.
 
-    Responses are compared only if they are of the same stage and have the same prefix (the plain prompt, or the same
+    Responses are compared only if they come from the same stage and have the same prefix (the plain prompt, or the same
     branch point). Equal texts with different tokens count as equal.
 
     Raises:
@@ -89,7 +90,8 @@ def find(run: RunData) -> Finding | None:
 
 
 def _excess(equal_G: Floats, pairs_G: Floats, p_G: Floats, problem_G: Floats) -> tuple[float, float, float]:
-    """Return the expected share of equal pairs, the observed excess and its 3-SE margin; NaN without groups."""
+    """Return the expected share of equal pairs, the observed excess, and three standard errors of it; NaN without
+    groups."""
     if not len(pairs_G):
         return math.nan, math.nan, math.nan
     difference_G, pairs = equal_G - p_G * pairs_G, float(pairs_G.sum())
@@ -105,7 +107,7 @@ def _groups(run: RunData) -> Columns:
     split = main_split(run)
     told = f"SELECT 1 AS told FROM rollouts WHERE split = '{split.name}' AND text <> '' LIMIT 1"
     if not len(run.query(told)["told"]):
-        raise Lacking(NEEDS)  # the rollout files have no texts; the responses are not empty
+        raise Lacking(NEEDS)  # all texts are empty because the rollout files lack them
     # one unknown log-probability makes the group's expectation NULL
     groups = run.query(
         f"""

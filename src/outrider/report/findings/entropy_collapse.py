@@ -15,7 +15,7 @@ from outrider.report.findings.view import by_step, success_by_step
 NEEDS = f"token entropies or log-probabilities, and verdicts, of at least {MIN_STEPS} training steps"
 
 # In the runs of Cui et al. 2025 (arXiv 2505.22617) without intervention, success rises as entropy falls. About three
-# quarters of the gain is reached when 27 % of the entropy is left, and nearly all of the gain when 6 % is left.
+# quarters of the gain is reached when 27 % of the entropy is left, and nearly the whole gain when 6 % is left.
 LOW, SPENT = 0.25, 0.10
 SOLVED = 0.95  # above this success rate, low entropy is intended
 PARTS = 10  # the end of a run is the last tenth of its steps
@@ -26,7 +26,7 @@ def find(run: RunData) -> Finding | None:
 
     The reference is only the first step, since a collapse may take only a few steps. The entropy is computed from
     first-stage rollouts. If no entropies are recorded, the entropy is estimated by the mean of :math:`-\\log p` over
-    sampled tokens, and the finding states that it is an estimate.
+    sampled tokens, and the finding calls it an estimate.
 
     Raises:
         Lacking: see ``NEEDS``.
@@ -69,10 +69,10 @@ def find(run: RunData) -> Finding | None:
 def _from_the_first(values_S: Floats) -> FirstAndLast:
     r"""Return the first step's value and the mean over the last tenth of the steps, with the difference's interval.
 
-    The noise of a step is estimated from the median squared difference of neighbouring steps,
-    :math:`\hat\sigma^2 = \mathrm{med}\,(x_{s+1} - x_s)^2 / (2 \cdot 0.455)`, which is robust to a trend and to a sudden
-    fall; 0.455 is the median of a squared standard normal variable. The difference between one step and a mean over m
-    steps has the standard error :math:`\hat\sigma \sqrt{1 + 1/m}`.
+    The noise of a step is estimated from the median squared difference of neighbouring steps, :math:`\hat\sigma^2 =
+    \mathrm{med}\,(x_{s+1} - x_s)^2 / (2 \cdot 0.455)`, where 0.455 is the median of a squared standard normal variable.
+    This estimate is robust to a trend and to a sudden fall. The difference between one step and a mean over m steps has
+    the standard error :math:`\hat\sigma \sqrt{1 + 1/m}`.
     """
     m = max(3, len(values_S) // PARTS)
     before, after = float(values_S[0]), float(values_S[-m:].mean())
@@ -82,7 +82,8 @@ def _from_the_first(values_S: Floats) -> FirstAndLast:
 
 
 def _entropies(run: RunData) -> tuple[Floats, str]:
-    """Return the entropy of each step in nats per token, and the name of the entropy's source for the sentence."""
+    """Return the entropy of each step in nats per token, and a name for the entropy's source, for use in the finding's
+    sentence."""
     rows = by_step(run)
     metric = run.metrics.get("entropy", np.zeros(0))
     for values, source in (

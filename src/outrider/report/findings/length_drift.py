@@ -14,13 +14,13 @@ from outrider.report.findings.view import by_step
 
 NEEDS = f"token counts of at least {MIN_STEPS} training steps"
 
-# A factor of 1.25 exceeds the variation between steps from their different problems; 1.5 clearly raises the cost per
+# A factor of 1.25 exceeds the variation between steps due to their different problems; 1.5 clearly raises the cost per
 # rollout.
 SOME, MUCH = 1.25, 1.5
 
 
 def find(run: RunData) -> Finding | None:
-    """Check the ratio of the mean response lengths in the last and in the first quarter of the steps.
+    """Check the ratio of the mean response length in the last quarter of the steps to that in the first quarter.
 
     The ratio is computed for all first-stage rollouts and, if there are verdicts, also for failures only.
 
@@ -75,7 +75,7 @@ def find(run: RunData) -> Finding | None:
 
 
 def _drift(lengths_S: Floats) -> FirstAndLast:
-    """Return the change of the logarithm of length, so that the interval applies to the ratio. Exclude steps without a
+    """Return the change of the logarithm of length, whose interval is that of the ratio. Exclude steps without a
     length."""
     known = np.asarray(lengths_S, dtype=np.float64)
     known = known[~np.isnan(known)]

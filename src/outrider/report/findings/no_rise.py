@@ -13,7 +13,7 @@ from outrider.report.findings.view import by_step, success_by_step
 
 NEEDS = f"verdicts of at least {MIN_STEPS} training steps"
 
-RISE, LITTLE = 0.15, 0.05  # rises to be ruled out for `watch` and `act`; 40 steps of 128 rollouts: success to ±0.1
+RISE, LITTLE = 0.15, 0.05  # rises to rule out for `watch` and `act`; 40 steps of 128 rollouts measure success to ±0.1
 SOLVED = 0.9  # above this success rate there is little room for a rise
 
 
@@ -22,7 +22,8 @@ def find(run: RunData) -> Finding | None:
 
     The problem is reported if the rise is not significant, and the interval of training success or of held-out pass@1
     also excludes a rise of 15 points. The problem is not reported if held-out pass@1 rises, since training problems may
-    have become harder. Nor is it reported if the reward rises, which is the finding *reward without success*.
+    have become harder. Nor is it reported if the reward rises, since the finding *reward without success* covers this
+    case.
 
     Raises:
         Lacking: see ``NEEDS``.

@@ -11,7 +11,7 @@ from outrider.report.findings.view import splits
 
 NEEDS = "groups of a training step"
 
-SOME, MANY = 0.01, 0.1  # shares of the groups; drawing 128 of 5,000 problems with replacement repeats 1.3 %
+SOME, MANY = 0.01, 0.1  # shares of the groups; if 128 of 5,000 problems are drawn with replacement, 1.3 % are repeats
 FEWEST = 3  # minimum number of repeated groups
 
 

@@ -20,7 +20,7 @@ KL_OLD = 0.02
 # With the same weights, sampler and learner differ by rounding: 1e-4 to 1e-3 nats are usual. At 1e-2, runs have become
 # unstable (Yao et al. 2025; Liu et al. 2025, "When speed kills stability").
 KL_SAMPLER = 0.01
-ESS = 0.5  # minimum relative effective sample size: below, importance weights waste more than half of the samples
+ESS = 0.5  # minimum relative effective sample size; below 0.5, importance weights waste more than half of the samples
 LAG, LATE = 4, 0.1  # AReaL's guide allows a lag of 4 versions; at most a tenth of the rollouts may have a larger lag
 
 _GAUGES = (  # metric name, words for the sentence, threshold, whether the threshold is a lower bound

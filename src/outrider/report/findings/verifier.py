@@ -24,15 +24,15 @@ NEEDS = "verdicts"
 # Shares of timeouts and errors: at 5 %, a third of all groups of 8 lose a rollout (miles#2800); at 1 %, one in
 # thirteen.
 UNVERIFIED, UNVERIFIED_ACT = 0.01, 0.05
-UNPARSEABLE = 0.2  # share of ended responses late in the run, when the policy has had time to learn the format
+UNPARSEABLE = 0.2  # share of ended responses late in the run, after the policy has had time to learn the format
 # The same answer to a problem is either correct or wrong; 1 % allows for verdicts that depend on more than the answer.
 DISAGREE = 0.01
 # The same text should always get the same verdict; 0.1 % allows for rollout files that store truncated texts.
 UNSTABLE = 0.001
-EMPTY = 0.01  # share of successes without an answer, if answers are extracted at all
+EMPTY = 0.01  # share of successes without an answer, provided that answers are extracted
 # A rise of the success rate by 20 points from one step to the next. Policies improve over many updates, while a
-# verifier breaks or is exploited from one step on (verl#7603). The threshold is four standard errors, since every step
-# is tested.
+# verifier breaks or is exploited from one step to the next (verl#7603). A jump must exceed four standard errors, since
+# every step is tested.
 JUMP, JUMP_Z, JUMP_WINDOW = 0.2, 4.0, 8
 
 Sign = tuple[str, bool, dict[str, float]]  # clause for the sentence, whether to act at once, numbers

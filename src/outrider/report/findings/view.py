@@ -39,8 +39,8 @@ class Split(NamedTuple):
     Attributes:
         name: "train", "evaluate" or "greedy".
         first_stage: name of the first stage; stage names such as "0-uniform" sort by position.
-        helped: whether the first stage has groups without any rollout from the plain prompt, for example only with
-            hints.
+        helped: whether the first stage has groups without any rollout from the plain prompt, for example groups sampled
+            only with hints.
         steps: number of steps.
         late: number of the first step in the last quarter of the steps.
         cut: SQL condition that a response was truncated at the length limit; None if unknown.
@@ -61,10 +61,10 @@ class Split(NamedTuple):
     def first_stage_rollouts(self) -> str:
         """SQL condition for rollouts of the first stage that start at the plain prompt.
 
-        Later stages (branches, second passes, examples) select problems by outcome, so their numbers can change because
-        the selection changes. In other frameworks' rollouts, all stage names are empty, so no rollout is excluded. If
-        the first stage samples some groups only with hints, no rollout qualifies, since the other problems are also a
-        selection.
+        Later stages (branches, second passes, examples) select problems by outcome, so their statistics can change only
+        because the selection changes. In other frameworks' rollouts, all stage names are empty, so no rollout is
+        excluded. If the first stage samples some groups only with hints, no rollout qualifies, since the remaining
+        problems are a biased selection.
         """
         if self.helped:
             return "false"
@@ -134,7 +134,7 @@ def by_step(run: RunData) -> Columns:
     ``earned_succeeded``. A number is NaN if a step has no data.
 
     Raises:
-        Lacking: there are fewer than ``MIN_STEPS`` steps, or the first stage shows hints.
+        Lacking: there are fewer than ``MIN_STEPS`` steps, or the first stage samples some groups only with hints.
     """
     train = splits(run).get("train")
     if train is None or train.steps < MIN_STEPS:
@@ -172,7 +172,7 @@ def by_step(run: RunData) -> Columns:
 
 
 def success_by_step(run: RunData) -> Columns:
-    """Return the result of :func:`by_step`, after a check that the success rate of every step is known.
+    """Return the result of :func:`by_step` if the success rate of every step is known.
 
     Raises:
         Lacking: there are too few steps, or a step has no verdict.
@@ -188,9 +188,9 @@ def by_group(run: RunData) -> Columns:
     """Return counts over the sampled rollouts of the main split, with one row per group in no particular order.
 
     The columns are ``problem`` (a number), ``step`` and ``tokens``; and the counts of rollouts ``verified``,
-    ``scorable`` (neither timeout nor error), ``successes``, ``timeouts``, ``errors``; ``stops`` (known whether
-    truncated), ``cut`` (truncated), ``cut_scorable``, ``cut_successes``; ``ended`` (verified and not known to be
-    truncated), ``ended_unparseable``; and the tokens of truncated rollouts, ``cut_tokens``.
+    ``scorable`` (neither timeout nor error), ``successes``, ``timeouts``, ``errors``; ``stops`` (truncation known),
+    ``cut`` (truncated), ``cut_scorable``, ``cut_successes``; ``ended`` (verified and not known to be truncated),
+    ``ended_unparseable``; and the tokens of truncated rollouts, ``cut_tokens``.
 
     Raises:
         Lacking: there are no sampled rollouts.

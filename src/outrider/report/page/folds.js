@@ -1,8 +1,8 @@
-// Folds: a link opens what it leads to, a button opens all, and what a fold holds is drawn when it opens.
+// Collapsible sections (<details>): a link opens its target, a button opens all, and plots are drawn when shown.
 
 const chapterFolds = () => [...document.querySelectorAll("details.fold")];
 
-// Open the fold of the target, all folds around it, and that of a chapter's own address.
+// Open all folds around the link's target; if the target is a chapter, also open the chapter's fold.
 function openTarget() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (!target) return;
@@ -23,7 +23,7 @@ function expand() {
   chapterFolds().forEach((fold) => (fold.open = open));
 }
 
-// A plot that was drawn before its fold closed may have another width now.
+// If the window was resized while a fold was closed, the plots in the fold have the wrong width.
 function opened({ target }) {
   if (target.classList?.contains("fold")) nameExpand();
   if (!target.open) return;
@@ -36,10 +36,10 @@ function opened({ target }) {
 nameExpand();
 openTarget();
 addEventListener("hashchange", openTarget);
-document.addEventListener("toggle", opened, true); // it does not bubble
+document.addEventListener("toggle", opened, true); // capture, since the event does not bubble
 document.getElementById("expand").addEventListener("click", expand);
 
-// The same link a second time is no change of the hash, though its fold may have been closed.
+// A second click on the same link does not change the hash, but the fold may have been closed since the first click.
 document.addEventListener("click", ({ target }) => {
   const link = target.closest?.("a[href^='#']");
   if (link && link.hash === location.hash) openTarget();

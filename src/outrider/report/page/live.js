@@ -1,8 +1,8 @@
-// A page that is watched (`outrider report RUN --watch`) asks its server for a newer version and takes it over in
-// place: the reader keeps the scroll position, what is unfolded, and the zoom of every plot.
+// A live page (`outrider report RUN --watch`) polls its server and replaces its content with a newer version. The
+// scroll position, the open folds and the zoom of every plot are kept.
 
 const EVERY = 1000; // milliseconds
-let version = document.documentElement.dataset.version; // set by the server, never in a file
+let version = document.documentElement.dataset.version; // set only by the server; undefined in a report file
 
 function say(text, trouble = false) {
   const status = document.getElementById("live");
@@ -12,7 +12,7 @@ function say(text, trouble = false) {
 
 const folds = () => [...document.querySelectorAll("details[data-key]")];
 
-// The first part of the page that can be seen, and where: it stays there.
+// Return the first visible part of the page and its position, which an update must not change.
 function inSight() {
   const parts = [...document.querySelectorAll("main [id]")].filter((one) => one.getBoundingClientRect().bottom > 0);
   const part = parts.find((one) => one.getBoundingClientRect().top >= 0) ?? parts.at(-1);
@@ -39,7 +39,7 @@ function takeOver(latest) {
   if (now) scrollBy({ top: now.getBoundingClientRect().top - seen.top, behavior: "instant" });
 }
 
-// The answer of the server, or null when there is none any more.
+// Return the server's response; null if the server no longer responds.
 const asked = (what) => fetch(what, { cache: "no-store" }).catch(() => null);
 
 async function ask() {

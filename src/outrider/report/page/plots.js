@@ -1,12 +1,12 @@
-// The plots: each is drawn when the page or its fold opens, and again when the colours, its legend or its data change.
+// Draws each plot when the page or the plot's fold opens, and again when its colours, legend or data change.
 let plots = JSON.parse(document.getElementById("plots").textContent);
 const coarse = matchMedia("(pointer: coarse)").matches;
-const hiddenSeries = new Map(); // figure -> names that the reader took out
+const hiddenSeries = new Map(); // figure -> names of the series that the reader has hidden
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const finite = (value) => value !== null && value !== undefined;
 
-// Plotly reads a little HTML in every text; nothing here is meant as HTML.
+// Escape HTML, since Plotly interprets some HTML tags in every text.
 const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 
 function digits(value) {
@@ -15,11 +15,11 @@ function digits(value) {
   return value.toLocaleString("en", { maximumSignificantDigits: 3 });
 }
 
-// A number along an axis, which inPercent has scaled.
+// Format a number of an axis; inPercent has already scaled shares to percent.
 const along = (plot, axis, value) =>
   plot.percent.includes(axis) && typeof value === "number" ? `${digits(value)} %` : digits(value);
 
-// At most six lines of 64 characters: a tooltip, not a page.
+// Wrap a tooltip's text to at most six lines of 64 characters.
 function folded(text) {
   const lines = String(text).split("\n").flatMap((line) => line.match(/.{1,64}(?=\s|$)|.{1,64}/gu) ?? [""]);
   if (lines.length > 6) lines.splice(6, lines.length, "…");
@@ -60,7 +60,7 @@ function errors(series, colour) {
   return { type: "data", symmetric: false, ...bars, color: colour, thickness: 1, width: 2 };
 }
 
-// The interval of a line as closed shapes, one for each stretch without a gap.
+// Return a line's interval band as closed shapes, one for each range of points without a gap.
 function band(series, colour) {
   const x = [], y = [];
   let start = 0;
@@ -77,8 +77,8 @@ function band(series, colour) {
   return { type: "scatter", x, y, ...look, hoverinfo: "skip" };
 }
 
-// Centred running mean over a 20th of the series, shorter at the ends, as in the picture of a run; gaps stay gaps. Over
-// a 10th where more than two such lines cross.
+// Half the window of the centred running mean. The window is a 20th of the series, or a 10th if the plot has more than
+// two series. It is shorter at the ends, as in the picture of a run, and gaps stay gaps.
 const half = (plot, points) => Math.floor(points / (plot.series.length > 2 ? 20 : 40));
 
 function smooth(y, half) {
@@ -93,7 +93,7 @@ function smooth(y, half) {
   });
 }
 
-// Many points without an interval are steps of a run, whose noise hides their course.
+// A line of many points without intervals shows the steps of a run, whose noise hides the trend.
 const noisy = (plot, series) => plot.kind === "line" && !series.low && series.y.filter(finite).length >= 60;
 
 function lineTraces(plot, series, colour) {
@@ -106,7 +106,7 @@ function lineTraces(plot, series, colour) {
   }
   const few = series.y.filter(finite).length <= 20;
   const alone = series.y.map((y, i) => finite(y) && !finite(series.y[i - 1]) && !finite(series.y[i + 1]));
-  const size = few ? 6 : alone.map((is) => (is ? 5 : 0)); // a point between gaps would not be seen
+  const size = few ? 6 : alone.map((is) => (is ? 5 : 0)); // a point between gaps is visible only as a marker
   const line = { color: colour, width: 2, dash };
   const marker = { color: colour, size, line: { width: 0 } };
   const mode = few || alone.some(Boolean) ? "lines+markers" : "lines";
@@ -133,7 +133,7 @@ function stackTraces(plot, series, colour) {
   return [{ ...shared, type: "scatter", mode: "lines", stackgroup: "all", line, fillcolor: `${colour}d9` }];
 }
 
-// Shares are known together or not at all: without one of them the others would not add up.
+// Keep only points at which all shares of a stack are known, since shares with a missing part do not add up to 1.
 function whole(plot) {
   if (plot.kind !== "stack") return plot;
   const known = plot.series[0].x.map((_, i) => plot.series.every((series) => finite(series.y[i])));
@@ -141,7 +141,7 @@ function whole(plot) {
   return { ...plot, series: plot.series.map((s) => ({ ...s, x: kept(s.x), y: kept(s.y), hover: kept(s.hover) })) };
 }
 
-// Shares along an axis in percent, as tables have them: "12 %", where plotly's own format has "12%".
+// Scale shares to percent, so that axes show "12 %" like the tables. Plotly's percent format would show "12%".
 function inPercent(plot) {
   const scaled = (values, axis) =>
     plot.percent.includes(axis) ? values?.map((value) => (typeof value === "number" ? 100 * value : value)) : values;
@@ -162,7 +162,7 @@ function traces(plot, figure) {
   });
 }
 
-// Many bars, and bars with long names, lie on their side.
+// Plots with many bars or long names have horizontal bars.
 const names = (plot) => [...new Set(plot.series.flatMap((series) => series.x.map(String)))];
 const long = (plot) => names(plot).length > 12 || names(plot).some((name) => name.length > 12);
 const lying = (plot) => plot.kind === "bars" && long(plot);
@@ -193,11 +193,11 @@ function axes(plot) {
   const x = { ...axis(plot.x), ...ticks, ...pointer, ...title, zeroline: false };
   const y = { ...axis(""), rangemode: plot.kind === "bars" ? "tozero" : "normal" };
   if (plot.yRange) y.range = plot.yRange;
-  else if (plot.series.every((s) => !s.low && s.y.every((value) => !value))) y.range = [0, plot.percent.includes("y") ? 100 : 1]; // not from -1
+  else if (plot.series.every((s) => !s.low && s.y.every((value) => !value))) y.range = [0, plot.percent.includes("y") ? 100 : 1]; // otherwise the axis would start at -1
   const values = [...new Set(plot.series.flatMap((series) => series.x))];
   if (values.some((value) => typeof value === "string")) Object.assign(x, { type: "category", ticks: "" });
   else if (Math.max(...values) >= 1e4) x.exponentformat = "SI"; // tokens: 20k, 0.4M
-  else if (values.every(Number.isInteger) && Math.max(...values) - Math.min(...values) < 8) x.dtick = 1; // no step 1.5
+  else if (values.every(Number.isInteger) && Math.max(...values) - Math.min(...values) < 8) x.dtick = 1; // no tick at step 1.5
   if (plot.xLog) {
     x.type = "log";
     if (values.length <= 12) Object.assign(x, { tickvals: values, ticktext: values.map(digits) });
@@ -226,13 +226,13 @@ function layout(plot) {
     hovermode: plot.kind === "line" || plot.kind === "stack" ? "x unified" : "closest",
     barmode: plot.kind === "stack" ? "stack" : "group",
     bargap: 0.35,
-    dragmode: coarse ? false : "zoom", // a finger scrolls the page
-    uirevision: "kept", // what the reader zoomed to survives a refresh
+    dragmode: coarse ? false : "zoom", // on a touch screen, dragging scrolls the page
+    uirevision: "kept", // keep the reader's zoom after an update
     modebar: { bgcolor: "rgba(0,0,0,0)", color: css("--muted"), activecolor: css("--blue") },
   };
 }
 
-// The buttons are listed, as plotly's own list has one that sends the data to its makers.
+// The buttons are listed explicitly, since Plotly's default list has a button that uploads the data to Plotly's cloud.
 function options(figure) {
   return {
     responsive: true,
@@ -245,7 +245,7 @@ function options(figure) {
   };
 }
 
-// Plotly is as long as a novel: it is read when the first plot is drawn, after the findings can be read.
+// Load Plotly's script (about 5 MB) only when the first plot is drawn, so that the findings are visible before.
 function library() {
   if (window.Plotly) return;
   const script = document.createElement("script");
@@ -265,7 +265,8 @@ function draw(element, width) {
 
 const drawn = () => document.querySelectorAll(".plot.drawn");
 
-// One button for each series. A click takes it out or back; a double click leaves it alone on the plot, or brings all.
+// Add one legend button per series. A click hides or shows the series. A double click shows only this series or, if it
+// is already the only one, all series.
 function legend(element) {
   const figure = element.dataset.figure;
   const box = element.parentElement.querySelector(".legend");
@@ -303,7 +304,7 @@ function legend(element) {
   show();
 }
 
-// A plot is drawn where it has a size: not in a fold that is closed.
+// A plot in a closed fold has no size, so it is not drawn.
 const inFold = (element) => element.closest("details:not([open])") !== null;
 const waiting = new Set();
 
@@ -315,14 +316,14 @@ function drawNext() {
   setTimeout(drawNext);
 }
 
-// Draw what is not folded, wherever it is on the page; one after the other, so that the page answers meanwhile.
+// Draw all plots outside closed folds, one after the other, so that the page stays responsive.
 function drawOpen(part = document) {
   const idle = waiting.size === 0;
   part.querySelectorAll(".plot:not(.drawn)").forEach((element) => inFold(element) || waiting.add(element));
   if (idle) setTimeout(drawNext);
 }
 
-// Give every plot its height, so that nothing moves when it is drawn, and its legend.
+// Set the height of every plot, so that nothing moves when the plot is drawn, and add the legend.
 function preparePlots() {
   for (const element of document.querySelectorAll(".plot")) {
     const plot = plots[element.dataset.figure];
@@ -336,12 +337,13 @@ function preparePlots() {
   drawOpen();
 }
 
-// In other colours; what is folded is drawn anew when its fold opens.
+// Redraw the plots after a change of colours. A plot in a closed fold is redrawn when the fold opens.
 function redraw() {
   drawn().forEach((element) => (inFold(element) ? element.classList.remove("drawn") : draw(element)));
 }
 
-// On paper: light, all folds open but those of single rollouts, everything drawn, as wide as the sheet.
+// Prepare for printing: light colours, all folds open except those of single rollouts, all plots drawn in the width of
+// the sheet. If `on` is false, undo this.
 function paper(on) {
   document.documentElement.classList.toggle("printing", on);
   document.querySelectorAll("details.fold, details.example, .finding details").forEach((details) => {
@@ -351,11 +353,11 @@ function paper(on) {
   document.documentElement.dataset.theme = on ? "light" : theme.now();
   document.querySelectorAll(on ? ".plot" : ".plot.drawn").forEach((element) => {
     if (!on && inFold(element)) {
-      Plotly.purge(element); // it has the width of the sheet
+      Plotly.purge(element); // the plot still has the width of the sheet
       element.classList.remove("drawn");
       return;
     }
-    draw(element, on ? element.clientWidth : undefined); // a resize would come after the print
+    draw(element, on ? element.clientWidth : undefined); // an automatic resize would come after printing
     if (!on) Plotly.relayout(element, { autosize: true });
   });
 }

@@ -1,4 +1,4 @@
-// Reading aids: where one is in the page, trees by keyboard, tables in another order.
+// Reading aids: mark the current chapter in the contents, navigate trees by keyboard, sort tables, copy commands.
 
 const here = new IntersectionObserver(
   (entries) => {
@@ -15,7 +15,8 @@ const here = new IntersectionObserver(
   { rootMargin: "-20% 0px -70% 0px" },
 );
 
-// Arrow keys in a tree: up and down between rollouts, right and left open and close; Enter works by itself.
+// In a tree, the up and down keys move between rollouts, and the right and left keys open and close a rollout. The
+// browser already handles Enter.
 function steer(event) {
   const summary = event.target.closest?.(".tree summary");
   if (!summary) return;
@@ -35,7 +36,7 @@ function unfold(button) {
   button.textContent = open ? "Fold all" : "Open all";
 }
 
-// By numbers where the column has them, else by its words; what is missing stays last. A second click turns it round.
+// Sort a table by a column of numbers or text. Missing values stay last. A second click reverses the order.
 function sort(button) {
   const head = button.closest("th");
   const down = head.getAttribute("aria-sort") === "ascending";
@@ -73,7 +74,7 @@ function prepareReading() {
   });
 }
 
-// An id that is not on this page is a button that copies the command which shows its rollouts.
+// If the rollouts of an id are not on this page, turn the id into a button that copies the command to show them.
 function prepareIds() {
   document.querySelectorAll("span.id[data-command]").forEach((id) => {
     if (id.querySelector("button")) return;
@@ -85,7 +86,7 @@ function prepareIds() {
   });
 }
 
-// Where a browser refuses the clipboard, the command is there to be selected.
+// Copy the command and show it. If the browser denies access to the clipboard, the reader can select the text.
 async function copy(button) {
   const { command } = button.closest("[data-command]").dataset;
   const copied = await navigator.clipboard?.writeText(command).then(() => true, () => false);

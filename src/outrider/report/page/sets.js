@@ -1,6 +1,8 @@
-// Sets: circles for up to three, bars of regions above dots of membership for more. What is in y, is in the region.
+// Draws overlapping sets: circles for up to three sets, otherwise an UpSet plot (bars of region sizes above dots that
+// mark each region's sets). A finite y means that the region lies in the set.
 
-// Regions of the sets that are shown, each with its members by place; without a hidden set some become one.
+// Return the regions of the visible sets, each with the indices of its sets. Regions that differ only in hidden sets
+// are merged.
 function regions(series) {
   const found = new Map();
   for (let i = 0; i < (series[0]?.x.length ?? 0); i++) {
@@ -20,7 +22,7 @@ function named(series, { members, size }) {
   return `${digits(size)} of ${names}${others ? " alone" : ""}`;
 }
 
-// Circles of radius 1 around points that lie so far from the middle that every region has room for its number.
+// Draw circles of radius 1. Their centres are so far from the middle that every region has room for its number.
 function circles(series, all) {
   const away = [0, 0, 0.6, 0.62][series.length];
   const turn = series.length === 3 ? Math.PI / 2 : Math.PI;
@@ -31,7 +33,7 @@ function circles(series, all) {
     const place = { type: "circle", x0: x - 1, x1: x + 1, y0: y - 1, y1: y + 1, layer: "below" };
     return { ...place, fillcolor: `${colour}33`, line: { color: colour, width: 2 } };
   });
-  const far = [0, series.length === 2 ? 1 : 1.12, series.length === 2 ? 0 : 0.77, 0]; // by number of members
+  const far = [0, series.length === 2 ? 1 : 1.12, series.length === 2 ? 0 : 0.77, 0]; // by number of sets
   const centre = ({ members }) => {
     const x = members.reduce((sum, i) => sum + Math.cos(angles[i]), 0);
     const y = members.reduce((sum, i) => sum + Math.sin(angles[i]), 0);
@@ -55,7 +57,7 @@ function circles(series, all) {
   return { data: [numbers], axes: { ...axes, shapes } };
 }
 
-// The largest region first; empty ones are left to the table.
+// Draw an UpSet plot, largest region first. Only the table shows empty regions.
 function upset(series, all) {
   const shown = all.filter(({ size }) => size).sort((a, b) => b.size - a.size);
   const places = shown.map((_, i) => i);

@@ -1,10 +1,10 @@
-// Light or dark: as the system says, or as the reader chose on this page before. Runs before anything is painted.
+// Sets the light or dark theme before the page is painted: the reader's earlier choice, otherwise the system's theme.
 "use strict";
 
 const theme = {
   system: matchMedia("(prefers-color-scheme: dark)"),
 
-  // null while the page follows the system. Some browsers refuse storage to a file.
+  // Return the reader's choice; null if there is none, or if the browser denies storage to a local file.
   chosen() {
     try {
       return localStorage.getItem("outrider-theme");
@@ -25,14 +25,14 @@ const theme = {
     document.dispatchEvent(new Event("theme"));
   },
 
-  // Choosing what the system says anyway goes back to following it.
+  // Switch the theme. If the new theme is the system's theme, forget the choice and follow the system again.
   turn() {
     const wanted = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
     try {
       if (wanted === (this.system.matches ? "dark" : "light")) localStorage.removeItem("outrider-theme");
       else localStorage.setItem("outrider-theme", wanted);
     } catch {
-      // It holds until the page is left.
+      // without storage, the choice lasts until the page is closed
     }
     this.show(wanted);
   },

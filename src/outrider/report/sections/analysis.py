@@ -98,7 +98,7 @@ def analysis_section(
 ) -> Section | None:
     """Return the section of one analysis in the run's folder; None if the analysis was never started.
 
-    If an analysis is very large, only an evenly spaced selection of its files is read.
+    If an analysis has very many files, only an evenly spaced selection of them is read.
     """
     result = read_analysis(run, kind, columns, _MOST_PARTS)
     if result is None:
@@ -128,7 +128,7 @@ def read_analysis(
 
 
 def mean_series(name: str, x: Sequence[Label], means: Sequence[Mean], rows: str = "tokens") -> Series:
-    """Return means with intervals as a series. The tooltip of a mean has the number of rows from which it was
+    """Return means with intervals as a series. The tooltip of a mean shows the number of rows from which it was
     computed."""
     low, high = [m.low for m in means], [m.high for m in means]
     return Series(name, list(x), [m.value for m in means], low, high, [f"{m.n:,} {rows}" for m in means])

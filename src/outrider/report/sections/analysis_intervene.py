@@ -1,4 +1,4 @@
-"""The section on the effect of single tokens, which is success with a token minus success with the likeliest
+"""The section on the effect of single tokens: the success rate with a token minus that with the likeliest
 alternative."""
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return the effect of replaced tokens by position, entropy, perplexity and outcome, with intervals over problems.
+    """Return a section on the effect of replaced tokens by position, entropy, perplexity and outcome.
 
-    The result is None if the run has no such analysis.
+    Intervals are over problems. The result is None if the run has no such analysis.
     """
     return analysis_section(run, "intervene", "Effect of single tokens", _TEXT, (*_COLUMNS, *_COUNTS), _show)
 

@@ -28,7 +28,7 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return the change of probability by outcome, position, entropy, perplexity, category and token.
+    """Return a section on the change of probability by outcome, position, entropy, perplexity, category and token.
 
     The result is None if the run has no such analysis.
     """
@@ -49,8 +49,8 @@ def _along(analysis: Analysed) -> list[Figure]:
 
 
 def _largest(analysis: Analysed, lengths_R: Ints, ppl_R: Floats) -> Figure:
-    """Plot which share of each group of tokens is among the largest changes. If changes are uniform, this is
-    ``_SHARE``."""
+    """Plot, for each group of tokens, the share of tokens with the largest changes. If all groups change equally, this
+    share is ``_SHARE``."""
     quantiles = quantile_labels(_EDGES)
     kinds_T, names = analysis.categories()
     groups: dict[str, tuple[Ints, list[Label]]] = {

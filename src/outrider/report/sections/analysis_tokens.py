@@ -29,7 +29,8 @@ _BARE = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return entropy, branching factor and gradient norm by position, outcome, entropy quantile and category.
+    """Return a section on entropy, branching factor and gradient norm by position, outcome, entropy quantile and
+    category.
 
     The result is None if the run has no such analysis.
     """

@@ -26,7 +26,8 @@ _NOTE = (
 
 
 def section(run: RunData) -> Section | None:
-    """Compare predicted and observed success rates by class, for each stage that predicts; None without predictions."""
+    """Compare predicted and observed success rates in classes of predicted rates, for each stage that predicts; None
+    without predictions."""
     found = {stage: classes_C4 for stage, classes_C4 in _classes(run).items() if len(classes_C4)}
     if not found:
         return None

@@ -18,7 +18,8 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return the sum of absolute advantages by a group's success rate, and the share of positive advantages.
+    """Return a section with the sum of absolute advantages by a group's success rate, and the share of positive
+    advantages.
 
     A group's success rate is computed from the first stage's rollouts from the plain prompt. The sum of absolute
     advantages is over all rollouts that were trained on. The result is None without advantages.

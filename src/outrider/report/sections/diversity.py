@@ -15,7 +15,7 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return the disagreement of answers, distinct answers and repeated texts over time, and answers by kind of group.
+    """Return a section on disagreement of answers, distinct answers and repeated texts over time, and by kind of group.
 
     The result is None if no group has two rollouts.
     """

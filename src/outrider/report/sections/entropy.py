@@ -26,11 +26,11 @@ _ESTIMATED = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return entropy along training, by outcome, by relative position early and late, and against success.
+    """Return a section on entropy along training, by outcome, by relative position early and late, and against success.
 
     All tokens have equal weight; without token counts, all rollouts have equal weight. If no entropies are recorded,
-    entropy is estimated from log-probabilities, and the figures state this. The result is None without entropies and
-    log-probabilities.
+    entropy is estimated from log-probabilities, and the figures call it an estimate. The result is None without
+    entropies and log-probabilities.
     """
     value = _value(run)
     if not value:

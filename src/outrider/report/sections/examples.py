@@ -58,7 +58,7 @@ WINDOW before AS (PARTITION BY problem_id ORDER BY step RANGE BETWEEN UNBOUNDED 
 
 
 def section(run: RunData) -> Section | None:
-    """Return one group of each kind that occurs, and no group twice; None without rollouts."""
+    """Return a section with one group of each kind that occurs, no group twice; None without rollouts."""
     if not one(query(run, "SELECT count(*) AS n FROM groups"))["n"]:
         return None
     run.db.execute(_MEMBERS)
@@ -149,7 +149,7 @@ def _by_id(members: list[Member]) -> dict[str, Member]:
 def _place(member: Member, by_id: Mapping[str, Member]) -> Place | None:
     """Return the place at which a rollout branches from its parent; None for a rollout that starts at the prompt.
 
-    If the branch point is before the parent's own tokens, the number of own tokens in this place is 0.
+    If the branch point lies in the parent's prefix, the place is at the beginning of the parent's own tokens.
     """
     parent = by_id.get(member["parent"] or "")
     if parent is None:

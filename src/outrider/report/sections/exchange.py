@@ -16,8 +16,8 @@ _CURVE = 40  # number of points at which the fitted curve is plotted
 def exchange(run: RunData, mean: str, name: str) -> tuple[list[Figure], list[TableBlock]]:
     """Plot training success over entropy, with one point per bin of steps, and the fitted curve.
 
-    ``mean`` is SQL for the mean entropy, and ``name`` states whether the entropy is exact or estimated. Both lists are
-    empty if there are fewer than three points.
+    ``mean`` is SQL for the mean entropy, and ``name`` is the entropy's name, such as "estimated entropy". Both lists
+    are empty if there are fewer than three points.
     """
     columns = query(
         run,

@@ -1,5 +1,5 @@
-"""The section on faulty responses early and late in training. Faults are format, repetition, garbled text and mixed
-languages."""
+"""The section on faulty responses early and late in training. Faults are format violations, repetition, garbled text
+and mixed languages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _TRAINED = " Training should reduce all faults. A fault that grows is being rein
 
 
 def section(run: RunData) -> Section | None:
-    """Return the share of faulty responses by rule, in the first and in the last steps, with each rule's definition.
+    """Return a section with the share of faulty responses by rule, early and late in training, and each rule's
+    definition.
 
     Branches are excluded, since their text is only the end of a response. The result is None if no rule applies to any
     response.

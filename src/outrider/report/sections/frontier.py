@@ -30,14 +30,15 @@ _FROM_TRAINING = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return pass@1 against pass@k along training, pass@k curves, and paired changes by level, from evaluations.
+    """Return a section with pass@1 against pass@k along training, pass@k curves, and paired changes by level.
 
-    Without evaluations, pass@k is estimated from training groups, early and late in training. Only the first stage's
-    rollouts from the prompt count, since later rollouts depend on earlier outcomes. The result is None if no problem
-    has two verified samples, or for a single evaluation without training, which has its own section.
+    The numbers come from evaluations. Without evaluations, pass@k is estimated from training groups, early and late in
+    training. Only the first stage's rollouts from the prompt count, since later rollouts depend on earlier outcomes.
+    The result is None if no problem has two verified samples, or for a single evaluation without training, which has
+    its own section.
     """
     points = points_of(run)
-    if is_evaluation(run) and len(points) < 2:  # the section `evaluated` shows it
+    if is_evaluation(run) and len(points) < 2:  # the section `evaluated` shows this evaluation
         return None
     if points:
         first, last = min(points), max(points)
@@ -92,7 +93,7 @@ def curves(named: Mapping[str, Curve]) -> Figure:
 
 
 def interval_series(name: str, by_x: Mapping[Any, Interval]) -> Series:
-    """Return intervals as a line with a band; the tooltip of each point has the number of its problems."""
+    """Return intervals as a line with a band; the tooltip of each point shows the number of problems."""
     values, low, high, problems = zip(*by_x.values(), strict=True) if by_x else ([],) * 4
     return Series(name, list(by_x), list(values), list(low), list(high), [f"{n} problems" for n in problems])
 

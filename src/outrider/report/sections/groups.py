@@ -18,7 +18,8 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return kinds of groups over time and by level, coverage, repeated problems, and problems without success.
+    """Return a section on kinds of groups over time and by level, coverage, repeated problems, and problems without
+    success.
 
     The result is None if no rollout was verified.
     """
@@ -62,7 +63,7 @@ def _coverage(run: RunData) -> list[Figure]:
 
 
 def by_level(run: RunData) -> TableBlock | None:
-    """Return the kinds of groups and their success by level; None if problems have no levels."""
+    """Return a table of the kinds of groups and their success by level; None if problems have no levels."""
     data = query(
         run,
         """
@@ -81,7 +82,8 @@ def by_level(run: RunData) -> TableBlock | None:
 
 
 def _again(run: RunData) -> TableBlock | None:
-    """Cross-tabulate the kinds of the first and the last group of problems that were sampled in several steps."""
+    """For problems sampled in several steps, cross-tabulate the kind of the first group and the kind of the last
+    group."""
     columns = query(
         run,
         """
@@ -102,9 +104,9 @@ def _again(run: RunData) -> TableBlock | None:
 
 
 def without_success(run: RunData) -> TableBlock | None:
-    """Return the problems without any success, most expensive first.
+    """Return a table of the problems without any success, most expensive first.
 
-    In training, only problems that were sampled more than once are included.
+    For training, only problems that were sampled more than once are included.
 
     A verifier timeout or error does not count as a failure, since the response was not verified.
     """

@@ -20,8 +20,8 @@ _CHARACTERS = " Token counts are missing, so lengths are in characters."
 
 
 def section(run: RunData) -> Section | None:
-    """Return mean length by outcome, quantiles and truncation over time, distributions, and lengths early and late in
-    training. Also return whether novelty sharpening prefers long responses.
+    """Return a section with mean length by outcome, quantiles and truncation over time, distributions, and lengths
+    early and late in training. It also shows whether novelty sharpening prefers long responses.
 
     Lengths are in characters if there are no token counts. The result is None without rollouts.
     """
@@ -101,7 +101,7 @@ def _bars(run: RunData, unit: str) -> Figure:
 
 
 def _table(run: RunData, unit: str) -> TableBlock:
-    """Return lengths by outcome, early and late in training, and the change of the mean."""
+    """Return a table of lengths by outcome, early and late in training, with the change of the mean."""
     data = query(
         run,
         "SELECT coalesce(phase, 'all') AS phase, outcome, size::DOUBLE AS size, "

@@ -35,7 +35,7 @@ SELECT {source}.* {without}, upto, phase, CAST(outcome = 'correct' AS INTEGER) A
 FROM {source} JOIN bins USING (step) WHERE split = '{split}' AND {which}
 """
 # The first success is the successful rollout with the lowest index in its group, since stages request rollouts in the
-# order of this index. A baseline's greedy rollouts count only in the tokens.
+# order of this index. A baseline's greedy rollouts count only in token totals.
 _GROUPS = """
 CREATE TEMP TABLE groups AS
 SELECT step, group_id, any_value(upto) AS upto, any_value(phase) AS phase,

@@ -17,7 +17,8 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return outcomes and seconds over time, common reasons, and the slowest verdicts; None without verdicts."""
+    """Return a section with outcomes and seconds over time, common reasons, and the slowest verdicts; None without
+    verdicts."""
     outcomes = query(
         run, "SELECT upto, outcome, count(*) AS n FROM seen WHERE outcome IS NOT NULL GROUP BY ALL ORDER BY upto"
     )
@@ -45,7 +46,7 @@ def _counts(run: RunData) -> TableBlock:
 
 def _reasons(run: RunData) -> TableBlock:
     """Return the most common reasons for verdicts. Numbers in a reason are replaced by ``#``, so that similar reasons
-    count together."""
+    are counted together."""
     columns = run.query(
         f"""
         SELECT outcome, regexp_replace(left(detail, 200), '[0-9]+', '#', 'g') AS reason, sum(n)::BIGINT AS n,
