@@ -37,7 +37,7 @@ KINDS: dict[type, tuple[str, str]] = {
     Verifier: ("verifier", "check_verifier"),
     Environment: ("environment", "check_environment"),
 }
-"""For each base class: the name of its kind of component, and the function in :mod:`outrider.testing` that checks it."""
+"""For each base class: the name of its kind of component, and the function in :mod:`outrider.testing` to check it."""
 
 NEEDS: dict[type, str] = {
     Verifier: "rows with correct and incorrect responses",

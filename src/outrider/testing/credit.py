@@ -206,7 +206,7 @@ def knows_no_other_group_unless_it_says_so(claims: CreditClaims) -> None:
 
 
 def gives_nothing_to_members_that_are_not_valid(claims: CreditClaims) -> None:
-    """Rollouts whose verifier failed, or without a trainable token, get advantage 0 and do not affect other rollouts."""
+    """Rollouts with a failed verifier or without a trainable token get advantage 0 and do not affect other rollouts."""
     beside = FLAT[3:4] if isinstance(claims.component, BatchBaseline) else []
     for chain, group in each(claims):
         leaves = [i for i in range(group.size) if i not in group.parents_G]

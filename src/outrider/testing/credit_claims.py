@@ -92,7 +92,7 @@ def leaves_no_residue_of_an_offset(claims: CreditClaims) -> None:
 
 
 def keeps_the_order_of_rewards(claims: CreditClaims) -> None:
-    """A rollout with a higher reward never gets a lower advantage. Baselines get this law from the claim ``ordered``."""
+    """A rollout with a higher reward never gets a lower advantage. For baselines, ``ordered`` claims this law."""
     if not (isinstance(claims.component, Baseline) and claims.ordered):
         return
     for group in FLAT:

@@ -200,7 +200,7 @@ def says_whether_a_response_shares_a_ratio(claims: LossClaims) -> None:
 
 
 def has_the_gradient_of_its_value(claims: LossClaims) -> None:
-    """The gradient matches central differences where the gain is differentiable, unless ``stops_gradient`` is claimed."""
+    """Where the gain is differentiable, the gradient matches central differences, unless ``stops_gradient`` is True."""
     if claims.stops_gradient:
         return
     for sign in (1.0, -1.0):
