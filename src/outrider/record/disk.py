@@ -89,7 +89,7 @@ def sync(*paths: Path) -> None:
 
 
 def move(path: Path, into: Path) -> Path:
-    """Move a file durably to a folder on the same disk. If the folder has a file of that name, append ``.2``, ``.3``, …"""
+    """Move a file durably to a folder on the same disk. If its name is taken there, append ``.2``, ``.3``, …."""
     place, copies = into / path.name, 1
     while place.exists():
         copies += 1

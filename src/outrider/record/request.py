@@ -73,7 +73,7 @@ class SampleRequest:
         return f"{self.group_id}/{self.first_member + index}"
 
     def rollout_seed(self, index: int) -> int:
-        """Return the seed of the ``index``-th rollout, which does not depend on when or in which batch it is sampled."""
+        """Return the seed of the ``index``-th rollout. The time and the batch of sampling do not affect the seed."""
         parent, at = ("", 0) if self.prefix is None else (self.prefix.parent, self.prefix.branch_at)
         return identity_seed(self.seed, self.group_id, self.first_member + index, parent, at)
 

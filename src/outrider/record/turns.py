@@ -15,7 +15,7 @@ def sampled(rollout: Rollout, relatives: Mapping[str, Rollout]) -> NDArray[np.bo
     """Return a mask ``[T]`` of the response tokens that the policy sampled.
 
     ``relatives`` has the group's rollouts by id, including the parent that owns the prefix. The parent may be missing
-    if it is from an earlier step. Its prefix then contains no observations, so all its tokens count as sampled.
+    if it is from an earlier step. The prefix then contains no observations, so all its tokens count as sampled.
     """
     own_T = np.ones(len(rollout.token_ids), np.bool_) if rollout.trainable_T is None else rollout.trainable_T
     parent = relatives.get(rollout.parent or "")
@@ -36,7 +36,7 @@ def observed(rollout: Rollout, relatives: Mapping[str, Rollout], upto: int) -> t
 
 
 class TextPart(NamedTuple):
-    """A part of a response's text. ``sampled`` is True if the policy wrote the part, and False if the environment did."""
+    """A part of a response's text. ``sampled`` is True if the policy wrote the part, False for the environment."""
 
     sampled: bool
     text: str
