@@ -12,7 +12,7 @@ _FILE = "protocols.yaml"
 
 
 def protocol(name: str | None) -> dict[str, Any]:
-    """Return the sections ``evaluate`` and ``sample`` of a named protocol; an empty mapping for None.
+    """Return the sections ``evaluate`` and ``sample`` of a protocol by its name; for None, an empty mapping.
 
     Raises:
         UserError: there is no such protocol.
