@@ -37,7 +37,7 @@ class ShownToken(NamedTuple):
 
 
 class AnalysedToken(NamedTuple):
-    """The result for one token when `outrider analyse tokens` scores the rollout with another policy.
+    """The result of `outrider analyse tokens` for one token, under the policy that was analysed.
 
     Attributes:
         alternative: text of the most likely other token under the analysed policy.
