@@ -156,10 +156,7 @@ class InProcess(Function):
     def sources(self) -> dict[str, str]:
         try:
             return {self.function: inspect.getsource(inspect.unwrap(self._callable))}  # type: ignore[arg-type]
-        except (
-            TypeError,
-            OSError,
-        ):  # a run from disk, an object without source code, or code from an interactive prompt
+        except (TypeError, OSError):  # a run from disk, an object without source, or interactive code
             return {self.function: ""}
 
     def verify_answer(self, problem: Problem, text: str, finished: bool) -> Verdict:

@@ -31,7 +31,7 @@ def config_of_run(config: Mapping[str, Any], outside: bool = True) -> dict[str, 
     if isinstance(sample, dict) and "path" in sample:
         sample["path"] = _PATHS.get(sample["path"], sample["path"])
     for name in _GENERATED:
-        if isinstance(task, dict) and name in task:  # up to 0.2, held-out problems stayed in the order of generation
+        if isinstance(task, dict) and name in task:  # up to 0.2, held-out problems were not shuffled
             task[name] = {"heldout_order": "drawn", **(task[name] or {})}
     return present
 

@@ -51,9 +51,7 @@ class ExploreManager:
         context = rollout.max_model_len or rollout.prompt_length + rollout.response_length
         self.step = StepMaker(self.recipe, policy, VerlSampler(client, policy, self.recipe.sample, int(context)))
         self.records = Records(Path(config.trainer.default_local_dir) / "outrider", self.recipe)
-        self._done: int | None = (
-            None  # finished steps; None before the first batch, which shows where the run continues
-        )
+        self._done: int | None = None  # finished steps; None until the first batch shows where the run continues
 
     @classmethod
     def create(

@@ -59,7 +59,5 @@ def uniforms(seeds_B: NDArray[np.integer], positions_T: NDArray[np.integer]) -> 
         x = (x ^ (x >> np.uint64(30))) * _MIX_1
         x = (x ^ (x >> np.uint64(27))) * _MIX_2
         x = x ^ (x >> np.uint64(31))
-    odd_BT: NDArray[np.uint64] = (x >> np.uint64(11)) | np.uint64(
-        1
-    )  # 53 bits are exact in float64, so never rounded to 1
+    odd_BT: NDArray[np.uint64] = (x >> np.uint64(11)) | np.uint64(1)  # 53 bits are exact in float64: never 1.0
     return odd_BT.astype(np.float64) * 2.0**-53

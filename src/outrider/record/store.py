@@ -87,9 +87,7 @@ _COLUMNS = (
     _Column("text", _TEXT, lambda r: r.text),
     _Column("prefix_text", _TEXT, lambda r: r.prefix_text),
     _Column("outcome", _TEXT, lambda r: r.verdict and r.verdict.outcome.value, nullable=True),  # null: no verdict
-    _Column(
-        "score", _DOUBLE, lambda r: r.verdict and r.verdict.score, nullable=True
-    ),  # null without a verdict, like the next three
+    _Column("score", _DOUBLE, lambda r: r.verdict and r.verdict.score, nullable=True),  # the next three likewise
     _Column("seconds", _DOUBLE, lambda r: r.verdict and r.verdict.seconds, nullable=True),
     _Column("answer", _TEXT, lambda r: r.verdict and r.verdict.answer, nullable=True),
     _Column("detail", _TEXT, lambda r: r.verdict and r.verdict.detail, nullable=True),

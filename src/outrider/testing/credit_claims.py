@@ -32,16 +32,7 @@ def is_still_where_rewards_are_equal(claims: CreditClaims) -> None:
     """Equal rewards of any value give advantages of exactly 0. The claim ``still`` adds this law."""
     if not claims.still:
         return
-    values = [
-        0.0,
-        1.0,
-        -1.0,
-        0.1,
-        1 / 3,
-        float(np.float32(0.35)),
-        0.35,
-        1e6 + 0.1,
-    ]  # some of these values have rounded means
+    values = [0.0, 1.0, -1.0, 0.1, 1 / 3, float(np.float32(0.35)), 0.35, 1e6 + 0.1]  # some means are rounded
     kinds: list[type] = [np.float64] * len(values) + [np.float32] * 2
     for (chain, group), (value, kind) in itertools.product(
         each(claims, FLAT[:4] + FORESTS[:4]), zip(values + values[-2:], kinds, strict=True)

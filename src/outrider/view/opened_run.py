@@ -195,9 +195,7 @@ class OpenedRun:
 
     def _take_new(self) -> None:
         db, names, texts = self.data.db, ", ".join(NUMBERS), ", ".join(TEXTS)
-        if not self.data.has(
-            "files"
-        ):  # rollouts are in memory, where other cursors cannot see them, or do not exist yet
+        if not self.data.has("files"):  # rollouts in memory, which other cursors cannot see, or none yet
             db.execute("DELETE FROM seen")  # all files of a run may have been moved away
             db.execute("DROP VIEW IF EXISTS texts" if not self._empty_before else "SELECT 1")
             db.execute("CREATE OR REPLACE TEMP TABLE dump AS SELECT row_number() OVER () - 1 AS row, * FROM rollouts")

@@ -77,9 +77,7 @@ class Guard:
         given = request.query_params.get("token")
         if given is not None and hmac.compare_digest(given.encode(), self.token.encode()):
             answer = RedirectResponse(str(request.url.remove_query_params("token")), 303)
-            answer.set_cookie(
-                cookie, self.token, httponly=True, samesite="lax"
-            )  # lax, so that a link in a message works
+            answer.set_cookie(cookie, self.token, httponly=True, samesite="lax")  # lax: links in messages work
             return answer
         kept = request.cookies.get(cookie, "")
         if hmac.compare_digest(kept.encode(), self.token.encode()):
