@@ -1,1 +1,1 @@
-"""Analyses that run a model on rollouts: exact entropies, gradient norms and interventions."""
+"""Analyses that run the model: exact entropies, gradient norms and interventions."""
