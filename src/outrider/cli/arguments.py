@@ -25,7 +25,7 @@ def folder(text: str) -> Path:
 
 
 class OldOption(argparse.Action):
-    """An option of an older Outrider version. Its use is an error that tells the option's present name, ``dest``."""
+    """An option of an older Outrider version. Its use is an error that names the present option, ``dest``."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None

@@ -45,8 +45,8 @@ def _shape(recipe: Recipe, stream: str) -> GroupShape:
 def _range(values: Floats) -> str:
     """Format the values of a response's tokens.
 
-    The text is like ``0.75`` if all values are equal, like ``0.00 → 1.17`` if the first and the last value are the
-    extremes, and otherwise a range like ``0.24 to 1.17``.
+    The text is like ``0.75`` if all values are equal. It is like ``0.00 → 1.17`` if the first and the last value are
+    the extremes, and otherwise a range like ``0.24 to 1.17``.
     """
     if np.isnan(values).any():
         return "-"

@@ -22,7 +22,7 @@ LARGEST = 50_000_000
 
 
 def time_line(recipe: Recipe, processes: int) -> str:
-    """Return one sentence with the estimated time of a run, or with the reason why there is no estimate.
+    """Return one sentence with the estimated time of a run, or with the reason why the time cannot be estimated.
 
     Raises:
         UserError: the probe fails with an error that would also end the run.

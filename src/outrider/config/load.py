@@ -94,8 +94,8 @@ def load_recipe(
 def load_options(
     cls: type[Model], data: dict[str, Any], overrides: Sequence[str] | Mapping[str, Any], source: str
 ) -> Model:
-    """Return a command's options, parsed from the ``data`` of the file ``source`` with overrides by dotted key. The
-    errors are those of :func:`load_recipe`."""
+    """Return a command's options, parsed from the ``data`` of the file ``source`` with overrides by dotted key. For
+    the errors, see :func:`load_recipe`."""
     return _override(cls, copy.deepcopy(data), changes_of(overrides), source, [])
 
 

@@ -64,7 +64,7 @@ class VerlSampler:
         return self._requests.rollouts(requests, drawn, self.version)
 
     def close(self) -> None:
-        """Do nothing: the sampler holds no resources."""
+        """Close the sampler. This has no effect, since the sampler has no resources to free."""
 
     def take(self, version: int, export: Any) -> dict[str, int]:
         """Raise an error, since the sampler takes no weights: verl itself syncs them."""

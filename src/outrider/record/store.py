@@ -208,7 +208,7 @@ class RolloutStore:
         """Return the rollouts of all steps, or of one step, as a table with ``columns`` (None: all columns).
 
         Without files, the table has no rows. ``keep`` receives the column ``outcome`` of one file at a time, and
-        returns a mask of the rows to keep, so that memory never holds more than one file and the kept rows.
+        returns a mask of the rows to keep. Therefore, only one file and the kept rows are in memory.
 
         Raises:
             UserError: see :meth:`read`.

@@ -52,7 +52,7 @@ class RunTrackers:
         self._each(lambda tracker: tracker.table(step, FINDINGS, found))
 
     def close(self) -> None:
-        """Flush and close all trackers. A second call does nothing."""
+        """Flush and close all trackers. A second call has no effect."""
         self._each(lambda tracker: tracker.close())
         self._open = {}
 

@@ -126,7 +126,7 @@ def check_verifier(
     Raises:
         LawError: a law is broken; the message has its name, the row and the result.
         TypeError: the component is not a verifier.
-        ValueError: there are no rows.
+        ValueError: ``rows`` is empty.
 
     >>> from outrider.verify.short_answer import Number
     >>> check_verifier(Number(), [({"answer": 12}, ["It is 12."], ["It is 13."])])
@@ -150,7 +150,7 @@ def check_environment(make: Make, examples: Sequence[EnvironmentExample], second
     Raises:
         LawError: a law is broken; the message has its name, the example and the result.
         TypeError: the component is not an environment.
-        ValueError: there are no examples, or an example has no turns.
+        ValueError: ``examples`` is empty, or an example has no turns.
 
     >>> from outrider.tasks import Hops
     >>> task = Hops()

@@ -101,7 +101,7 @@ def _open_engines(recipe: Recipe, policy: Policy, ranks: Ranks) -> tuple[Sampler
 
 
 def open_sampler(recipe: Recipe, policy: Policy, ranks: Ranks) -> Sampler:
-    """Open the sampler of a recipe. The errors are those of :func:`open_engines`."""
+    """Open the sampler of a recipe. For the errors, see :func:`open_engines`."""
     if isinstance(recipe.engine.sampler, Vllm):
         return _vllm(recipe.engine.sampler, recipe, policy, ranks)
     options = turn_options(recipe.sample, recipe.task)
@@ -139,7 +139,7 @@ def _vllm(engine: Vllm, recipe: Recipe, policy: Policy, ranks: Ranks) -> Sampler
 
 
 def open_learner(recipe: Recipe, policy: Policy, ranks: Ranks) -> Learner:
-    """Open the learner of a recipe. The errors are those of :func:`open_engines`."""
+    """Open the learner of a recipe. For the errors, see :func:`open_engines`."""
     loss = PolicyLoss(recipe.objective, recipe.sample.max_tokens)
     dtype = placement(recipe.policy.dtype).dtype
     hold: Hold = WholeModel

@@ -102,7 +102,7 @@ class Trainer:
         Raises:
             EngineLostError: no engine is left to sample or train. :meth:`state` is the state after the last update.
             UserError: three updates in a row were not finite, or three steps had no rollout. The state is saved.
-            Terminated: the run was told to stop. :meth:`state` is the state after its last step.
+            Terminated: the run must stop. :meth:`state` is the state after its last step.
         """
         every = self.recipe.train
         self._take_snapshot()

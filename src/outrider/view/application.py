@@ -248,7 +248,7 @@ class Application:
         html = self._pages.get_template(f"{name}.html").render(
             run=run, index=index, runs=self.runs, here=name, version=outrider.__version__, evidence=EVIDENCE, **values
         )
-        # responses may hold lone surrogates, which UTF-8 cannot encode
+        # responses may contain lone surrogates, which UTF-8 cannot encode
         return HTMLResponse(html.encode("utf-8", "replace"), status)
 
 

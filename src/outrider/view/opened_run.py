@@ -46,7 +46,7 @@ class OpenedRun:
         columns: for another framework's files, the record field for each column; see :func:`outrider.importers.read`.
 
     Raises:
-        UserError: ``path`` does not exist, or nothing at ``path`` can be read.
+        UserError: ``path`` does not exist, or contains no readable run or rollouts.
     """
 
     def __init__(self, path: Path, columns: Mapping[str, str] | None = None) -> None:
