@@ -73,7 +73,7 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
 
 
 def columns(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the field or the expression in ``--column`` by column name.
+    """Parse ``--column``, and return the field or expression for each column name.
 
     Raises:
         UserError: a value is not ``NAME=FIELD``.

@@ -135,7 +135,7 @@ def _has(recipe: RecipeInfo, word: str) -> bool:
 
 
 def _wrapped(line: str) -> str:
-    """Return a line that is wrapped at word boundaries if stdout is a terminal."""
+    """Return a line, wrapped at word boundaries if stdout is a terminal, and otherwise unchanged."""
     if not sys.stdout.isatty():
         return f"{line}\n"
     width = shutil.get_terminal_size().columns

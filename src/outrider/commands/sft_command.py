@@ -29,7 +29,7 @@ from outrider.tasks.task import CharacterTask, SubwordTask
 from outrider.tasks.turn_task import TurnTask
 from outrider.train.loop import MOST_NONFINITE
 
-_TEXTS = 4000  # number of problems with whose texts a tokenizer is trained
+_TEXTS = 4000  # number of problems on whose texts a tokenizer is trained
 _SAVE_A_BASE_EVERY = 10  # steps between checkpoints of an existing model, whose steps take many seconds
 SAVE_EVERY = 100  # steps between checkpoints of a new model; for a shipped base model, a save takes a fifth of a step
 

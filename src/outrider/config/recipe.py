@@ -250,7 +250,7 @@ class Recipe(Options):
     def _components_are_recorded(self) -> Recipe:
         """Record the origins of the components. A recipe that is read from a run's configuration has them already."""
         if not self.components:
-            self.__dict__["components"] = provenances_in(self)  # bypasses frozen, since the recipe is new
+            self.__dict__["components"] = provenances_in(self)  # bypasses frozen, which is safe for a new recipe
         return self
 
     @interrupts_held()  # pydantic would turn Ctrl-C into a serialization error with a traceback

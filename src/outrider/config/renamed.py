@@ -15,7 +15,7 @@ from outrider.components import ComponentOf
 from outrider.config.type_paths import types_at
 
 _Place = tuple[str | int, ...]
-_Names = Mapping[_Place, str]  # new name of a key (present or old) by the path to the key
+_Names = Mapping[_Place, str]  # the name that replaces a key, by the key's path
 
 
 class Renamed(NamedTuple):

@@ -1,4 +1,4 @@
-"""A group, which contains all rollouts of one problem in one step. The rollouts form one or more trees of branches."""
+"""A group contains all rollouts of one problem in one step. The rollouts form one or more trees of branches."""
 
 from __future__ import annotations
 

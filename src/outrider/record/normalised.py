@@ -10,7 +10,7 @@ def normalised(text: str) -> str:
 
     Two questions with equal normalised texts count as duplicates. A training problem is excluded if a held-out problem
     duplicates it, and an example is excluded from the prompt of a duplicate. Some different texts also become equal,
-    such as "1 23" and "12 3", or "2²" and "22". The only effect is that slightly too much is excluded.
+    such as "1 23" and "12 3", or "2²" and "22". This is safe, since it only excludes a few more.
 
     >>> normalised("Find  X!") == normalised("find x\uff01")
     True

@@ -1,4 +1,4 @@
-"""A problem, which consists of a prompt and of the data that a verifier needs to verify an answer."""
+"""A problem consists of a prompt and the data that a verifier needs to verify an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rollout, which is one sampled response. Its token ids are authoritative; its text is decoded from the token ids."""
+"""A rollout is one sampled response. Its token ids are authoritative, and its text is decoded from the token ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A weighted row, which is one sequence with the advantages of its own tokens and their weight in the loss."""
+"""A weighted row is one sequence to train on, with the advantages of its own tokens and their weight in the loss."""
 
 from __future__ import annotations
 

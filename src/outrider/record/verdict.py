@@ -1,4 +1,4 @@
-"""A verdict, which is the verifier's result for one response before a reward is assigned."""
+"""A verdict is the verifier's result for one response, before a reward is assigned."""
 
 from __future__ import annotations
 

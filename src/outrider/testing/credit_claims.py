@@ -56,7 +56,7 @@ def ignores_a_shift(claims: CreditClaims) -> None:
 
 
 def follows_a_factor(claims: CreditClaims) -> None:
-    """Rewards times s give advantages times s^scale. The claim ``scale`` adds this law."""
+    """If all rewards are multiplied by s, all advantages are multiplied by s^scale. ``scale`` claims this law."""
     if claims.scale is None:
         return
     for chain, group in each(claims):
