@@ -221,7 +221,7 @@ def _optimizer(recipe: Recipe) -> dict[str, Any]:
         f"{_ACTOR}.optim.betas": list(learn.betas),
         f"{_ACTOR}.optim.weight_decay": learn.weight_decay,
         f"{_ACTOR}.optim.clip_grad": learn.clip_norm,
-        # verl's constant schedule starts at a learning rate of 0; a cosine with 0 cycles starts at lr / n instead
+        # with n warmup steps, verl's constant schedule starts at 0; a cosine with 0 cycles starts at lr / n instead
         f"{_ACTOR}.optim.lr_scheduler_type": "cosine",
         f"{_ACTOR}.optim.num_cycles": 0.0,
         f"{_ACTOR}.optim.zero_indexed_step": False,

@@ -32,7 +32,7 @@ class Shown(NamedTuple):
         """Return the selected rollouts.
 
         Raises:
-            UserError: no rollout matches. The message names the value that does not occur, and a similar existing value.
+            UserError: no rollout matches. The message names the value that does not occur and a similar existing one.
         """
         chosen = self._of_problem(rollouts)
         if self.verdict is not None:
