@@ -1,6 +1,6 @@
 """Outrider: exploration in reinforcement learning with verifiable rewards.
 
-The names below are loaded on first use, so ``import outrider`` does not import PyTorch.
+Names are loaded on first use, so that ``import outrider`` does not import PyTorch.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _HOMES = {
     "Verifier": "verify.verifier",
 }
 
-_ROOMS = ("bench", "report", "score", "train", "validate")  # packages that can be called, see outrider.callable_room
+_ROOMS = ("bench", "report", "score", "train", "validate")  # callable packages; see outrider.callable_room
 __all__ = sorted([*_HOMES, *_ROOMS])
 
 

@@ -1,4 +1,4 @@
-"""``python -m outrider``."""
+"""Runs ``python -m outrider``."""
 
 import sys
 

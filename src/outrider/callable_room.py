@@ -1,8 +1,8 @@
 """Makes a subpackage callable if the Python API has a function of the same name, such as ``outrider.bench``.
 
 When a subpackage is imported, Python makes it an attribute of its package. The subpackage then hides the function of
-the same name in :mod:`outrider`, so this module makes the subpackage callable, and calling the subpackage calls the
-function.
+the same name in :mod:`outrider`. This module therefore makes the subpackage callable: a call of the subpackage calls
+the function.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class _CallableRoom(ModuleType):
         return _function(self.__name__)(*arguments, **options)
 
     @property
-    def __doc__(self) -> str | None:  # type: ignore[override]  # the subpackage's own docstring describes its file
+    def __doc__(self) -> str | None:  # type: ignore[override]  # the module's own docstring describes its file
         return inspect.getdoc(_function(self.__name__))
 
     @property
@@ -30,11 +30,11 @@ class _CallableRoom(ModuleType):
 
 
 def make_callable(room: str, module: str, function: str) -> None:
-    """Make the subpackage ``room`` callable: a call of the subpackage calls ``function``.
+    """Make the subpackage ``room`` callable, so that a call of the subpackage calls ``function``.
 
     Args:
-        module: the module that defines the function. The module is imported at the first call, because the module
-            itself imports the subpackage.
+        module: the module that defines the function. It is imported at the first call, because it imports the
+            subpackage itself.
     """
     _FUNCTIONS[room] = module, function
     sys.modules[room].__class__ = _CallableRoom

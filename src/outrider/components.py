@@ -1,4 +1,4 @@
-"""Components: the parts that a recipe names, such as a stage with its options."""
+"""Reads and writes components, which are the parts that a recipe names, such as a stage with its options."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from outrider.plugins import load_component, plugins, written_name
 
 
 class ComponentOf:
-    """Annotates a field that holds a component: ``Annotated[Stage, ComponentOf(STAGES, "stage", Stage)]``.
+    """Annotates a field that contains a component: ``Annotated[Stage, ComponentOf(STAGES, "stage", Stage)]``.
 
-    In a recipe, a component is written as a mapping with one key, ``{uniform: {n: 8}}``, or a bare name, ``uniform``,
-    which means the component with its defaults. The name is that of a shipped component, that of a component in an
-    installed package (:mod:`outrider.plugins`), or an import path, ``my_methods.py:Retry``. In Python the component may
-    be an instance; the recipe takes a copy. A component parses to an instance of its class and is dumped as the
-    mapping, with every default filled in. With ``bare``, a component without options is dumped as its name. An error in
-    a component's option names the component in the error's location: ``explore.0.uniform.n``.
+    A recipe writes a component as a mapping with one key, such as ``{uniform: {n: 8}}``, or as a bare name, such as
+    ``uniform``, which means the component with its defaults. The name belongs to a shipped component or to a component
+    in an installed package (:mod:`outrider.plugins`), or is an import path, such as ``my_methods.py:Retry``. In Python,
+    a component may also be an instance, which the recipe copies. A component is parsed to an instance of its class, and
+    dumped as the mapping with all defaults. With ``bare``, a component without options is dumped as its name. The
+    location of an error in an option includes the component's name: ``explore.0.uniform.n``.
 
     Args:
         table: the shipped components, by name.
-        noun: the noun for a component in errors.
+        noun: the noun for a component in error messages.
         base: the base class that third-party components must have, or a union of such classes; None: only shipped
-            components.
+            components are allowed.
         old_keys: present names of components by their names in older versions, as in
             :attr:`outrider.options.Options.old_keys`.
 
@@ -52,7 +52,7 @@ class ComponentOf:
         self.old_keys = old_keys or {}
 
     def find(self, name: str) -> type[BaseModel] | None:
-        """Return the class with this name; None if there is no such class, or if the class cannot be loaded."""
+        """Return the class with this name; None if the class does not exist or cannot be loaded."""
         if name in self.table:
             return self.table[name]
         try:
@@ -78,14 +78,14 @@ class ComponentOf:
             parsed: dict[str, BaseModel] = shipped({name: options})
             return parsed[name]
         found = self._foreign(name)
-        # validated as a mapping, so that the location of an error contains the component's name
+        # validate a mapping, so that the location of an error contains the component's name
         one: TypeAdapter[dict[str, BaseModel]] = TypeAdapter(dict[str, found])  # type: ignore[valid-type]
         return one.validate_python({name: options})[name]
 
     def _instance(self, value: BaseModel) -> BaseModel:
         if not isinstance(value, (*self.table.values(), *([] if self.base is None else [self.base]))):
             raise self._error(f"{type(value).__name__!r} is not {self._a_noun}")
-        # a copy, since two recipes with one instance would share its state; without caches, some of which cannot be
+        # copy the instance, since two recipes would otherwise share its state; omit caches, since some cannot be
         # copied
         copied = value.model_copy()
         for key in copied.__dict__.keys() - type(value).model_fields.keys():
@@ -112,7 +112,7 @@ class ComponentOf:
             raise self._error(str(error)) from None
 
     def _shadowed(self, name: str) -> bool:
-        """Raise an error if an installed package has a component of this kind with the name of a shipped component."""
+        """Raise an error if an installed package's component of this kind has the name of a shipped component."""
         if self.base is None or name not in plugins():
             return False
         try:
@@ -124,7 +124,7 @@ class ComponentOf:
         )
 
     def _dumped(self, component: BaseModel) -> Any:
-        # pydantic before 2.14 builds no serializer for a class that is only validated as a part of the recipe
+        # before 2.14, pydantic builds no serializer for a class that is only validated as a part of the recipe
         type(component).model_rebuild()
         bare = self.bare and not type(component).model_fields
         return self._name(component) if bare else {self._name(component): component}

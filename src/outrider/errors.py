@@ -8,19 +8,19 @@ from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """A mistake in a recipe, a file or a command. The exception's text is the only sentence that the user sees.
+    """A mistake in a recipe, a file or a command. The exception's message is one sentence for the user.
 
-    The command line prints the text without a traceback and exits with status 2. Any other uncaught exception is a bug
-    and keeps its traceback.
+    The command line prints only this sentence, without a traceback, and exits with status 2. Any other uncaught
+    exception is a bug and keeps its traceback.
     """
 
 
 class EngineLostError(UserError):
-    """No engine is left for sampling or training. The run can be resumed from its last checkpoint."""
+    """Raised if no engine is left for sampling or training. The run can be resumed from its last checkpoint."""
 
 
 def portable(error: Exception) -> Exception:
-    """Return the exception if another process can unpickle it, otherwise a RuntimeError with its text.
+    """Return the exception if another process can unpickle it, otherwise a RuntimeError with its message.
 
     >>> portable(UserError("no such file"))
     UserError('no such file')
@@ -38,7 +38,7 @@ def portable(error: Exception) -> Exception:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return the hint that ends an error message about an unknown name.
+    """Return a hint for the end of an error message about an unknown name.
 
     >>> nearest("uniforn", ["uniform", "refill"])
     "did you mean 'uniform'?"
@@ -48,6 +48,6 @@ def nearest(word: str, known: Iterable[str]) -> str:
     "did you mean 'grpo'?"
     """
     names = sorted(known)
-    # two swapped letters are a single typing error, although difflib counts two edits
+    # two swapped letters are a single mistake, although difflib counts two edits
     close = [name for name in names if sorted(name) == sorted(word)] or difflib.get_close_matches(word, names, n=1)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"

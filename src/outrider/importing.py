@@ -28,13 +28,13 @@ def is_import_path(name: str) -> bool:
 
 
 def load_object(where: str, noun: str = "function") -> Any:
-    """Load the object ``name`` from a module or a file. A path is relative to the working directory.
+    """Load an object by its import path. The path of a file is relative to the working directory.
 
-    A file is executed as a module of its own, once per version of its content. The file can import installed packages,
-    but not neighbouring files. Error messages refer to the object by ``noun``.
+    A file is executed as a separate module, once per version of its content. It can import installed packages, but not
+    neighbouring files. Error messages refer to the object as ``noun``.
 
     Raises:
-        UserError: there is no such file, module or name, or the import fails.
+        UserError: the file, module or name does not exist, or the import fails.
 
     >>> load_object("math:gcd")(12, 18)
     6
@@ -54,14 +54,12 @@ def load_object(where: str, noun: str = "function") -> Any:
 
 
 def source_of(where: str) -> str:
-    """Return the text of the file that an import path names, and of the file that defines the object, if the two files
-    differ.
+    """Return the text of the file that an import path names and, if another file defines the object, of that file too.
 
-    The text of files that these files import is not included. The result is empty if there is no file, as for an
-    extension module.
+    Texts of imported files are not included. The result is empty without a file, for example for an extension module.
 
     Raises:
-        UserError: as in :func:`load_object`.
+        UserError: see :func:`load_object`.
     """
     found, place = load_object(where), where.rpartition(":")[0]
     named = place if place.endswith(".py") else getattr(sys.modules[place], "__file__", None) or ""
@@ -74,7 +72,7 @@ def source_of(where: str) -> str:
 
 
 def text_without_import(where: str) -> str:
-    """Return the text of the file that an import path names, without executing the file; empty if there is no file."""
+    """Return the text of the file that an import path names, without executing it; empty if there is no such file."""
     place = where.rpartition(":")[0]
     try:
         spec = None if place.endswith(".py") else importlib.util.find_spec(place)
@@ -95,17 +93,16 @@ Where = Annotated[str, AfterValidator(_says_where)]
 
 
 def place_of_module(thing: Any) -> str:
-    """Return the part before the colon in the import path of a class or function: a file's path or a module's name."""
+    """Return the part before the colon in a class's or function's import path: a file's path or a module's name."""
     return str(getattr(sys.modules.get(thing.__module__), "__outrider_path__", thing.__module__))
 
 
 class _MissingError(Exception):
-    """The file or module does not exist."""
+    """Raised if the file or module does not exist."""
 
 
 class _Source(SourceFileLoader):
-    """Compiles a file on every load, without Python's bytecode cache, because the cache misses a change within one
-    second."""
+    """Compiles a file on every load, without Python's bytecode cache, which misses changes within one second."""
 
     def path_stats(self, path: Any) -> Any:
         raise OSError
@@ -117,13 +114,13 @@ def _file(path: Path) -> ModuleType:
     place = str(path.absolute())
     digest = hashlib.blake2b(place.encode() + b"\0" + path.read_bytes(), digest_size=8).hexdigest()
     loader = _Source(f"outrider_file_{digest}", place)
-    if loader.name in sys.modules:  # return the same class each time, so that instances compare equal
+    if loader.name in sys.modules:  # the same class for every load, so that instances can be equal
         return sys.modules[loader.name]
     spec = importlib.util.spec_from_loader(loader.name, loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
-    module.__outrider_path__ = place  # type: ignore[attr-defined]  # lets another process find the file
-    sys.modules[spec.name] = module  # dataclasses and pickle look up the module there
+    module.__outrider_path__ = place  # type: ignore[attr-defined]  # so that other processes find the file
+    sys.modules[spec.name] = module  # where dataclasses and pickle look up the module
     try:
         loader.exec_module(module)
     except BaseException:
@@ -137,7 +134,7 @@ def _module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # the module exists, but one of its imports does not
+            raise  # the module exists, but a module that it imports does not
         raise _MissingError(
             f"no module {error.name!r} is installed; a file is named by its path, ./{name}.py"
         ) from None

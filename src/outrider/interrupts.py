@@ -1,5 +1,5 @@
-"""Controls where Ctrl-C and SIGTERM take effect: child processes ignore both signals, and some blocks delay the
-signals."""
+"""Controls where Ctrl-C and SIGTERM take effect. Child processes ignore both signals, and some blocks of code delay
+them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from types import FrameType
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
 TERMINATED = 143
-"""Exit status that a shell reports for a program ended by SIGTERM."""
+"""Exit status that shells report for a program that SIGTERM has ended."""
 
 
 SAME_COMMAND = "run the same command again to continue"
 
 
 class Terminated(BaseException):
-    """Raised after SIGTERM, which batch systems send before they kill a job. The exception's text is the message for
-    the user."""
+    """Raised after SIGTERM, which batch systems send before they kill a job. Its message is for the user."""
 
 
 @contextmanager
@@ -32,7 +31,7 @@ def terminable() -> Iterator[None]:
         return
 
     def stop(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # ignore further signals: the process is ending
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # ignore further signals, since the process is ending
         raise Terminated("ended by SIGTERM")
 
     signal.signal(signal.SIGTERM, stop)
@@ -44,7 +43,7 @@ def terminable() -> Iterator[None]:
 
 @contextmanager
 def ignoring_interrupts() -> Iterator[None]:
-    """Context manager in which new child processes ignore Ctrl-C and SIGTERM; this process handles both afterwards."""
+    """Context manager in which new child processes ignore Ctrl-C and SIGTERM. This process handles both afterwards."""
     if not _in_main_thread():
         yield
         return
@@ -60,8 +59,8 @@ def ignoring_interrupts() -> Iterator[None]:
 @contextmanager
 def interrupts_held() -> Iterator[None]:
     """Context manager that delays Ctrl-C and SIGTERM until the end of its block."""
-    # Python code called from C++ must not be interrupted. The callback of torch.save prints and loses the interrupt, or
-    # turns it into a RuntimeError about the file. During the import of torch, an interrupt aborts the process.
+    # Python code that C++ calls must not be interrupted. The callback of torch.save prints and loses the interrupt, or
+    # converts it to a RuntimeError about the file. An interrupt during the import of torch aborts the process.
     if not _in_main_thread():
         yield
         return
@@ -78,10 +77,9 @@ def interrupts_held() -> Iterator[None]:
 
 
 def end_with(parent: int) -> None:
-    """Wait until the process ``parent`` has ended, then kill this process and its process group.
+    """Wait until the process ``parent`` has ended, and kill this process and its process group afterwards.
 
-    Call this function in a thread of a process that leads its group. Then the function also ends the process while the
-    process is busy.
+    Call this function in a thread of a process that leads its group, so that the process ends even while it is busy.
     """
     while os.getppid() == parent:
         time.sleep(1.0)
@@ -89,7 +87,7 @@ def end_with(parent: int) -> None:
 
 
 def how_it_ended(code: int) -> str:
-    """Describe a process's exit code in words.
+    """Return a description of a process's exit code.
 
     >>> how_it_ended(-9), how_it_ended(1)
     ('was killed by signal 9, as when memory runs out', 'ended with status 1')
@@ -102,9 +100,9 @@ def how_it_ended(code: int) -> str:
 class SafeStop:
     """Lets SIGTERM end a run only in certain blocks, so that the state after the last step can be saved.
 
-    Inside a :meth:`handled` block SIGTERM is recorded. Inside an :meth:`allowed` block SIGTERM raises
-    :class:`Terminated`, even if it was received before the block. Child processes do not enter :meth:`handled`, since
-    their parent ends them; in a child process this class therefore has no effect.
+    In a :meth:`handled` block, SIGTERM is only recorded. In an :meth:`allowed` block, SIGTERM raises
+    :class:`Terminated`, even if it was received before the block. In child processes, this class has no effect: they do
+    not enter :meth:`handled`, since their parent ends them.
 
     Attributes:
         requested: whether SIGTERM was received.
@@ -128,7 +126,7 @@ class SafeStop:
 
     @contextmanager
     def allowed(self) -> Iterator[None]:
-        """Context manager in which SIGTERM may stop the run.
+        """Context manager in which SIGTERM, even an earlier one, stops the run.
 
         Raises:
             Terminated: SIGTERM was received.
@@ -139,7 +137,7 @@ class SafeStop:
             yield
         finally:
             self._allowed = False
-        self._check()  # again, since an exception that the handler raises in a C callback is printed and lost
+        self._check()  # again, since an exception from the handler in a C callback is printed and lost
 
     def _check(self) -> None:
         if self.requested:

@@ -1,12 +1,12 @@
-"""Data that a component can request from the engines, besides rollouts and the log-probabilities of their tokens."""
+"""Names the data that a component can request from the engines, besides rollouts and their log-probabilities."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 Need = Literal["entropies", "attention", "branching", "texts"]
-"""``entropies``: at sampling time, the entropy of the distribution that each token is sampled from. ``attention``: the
-policy's attention between segments of a response. ``branching``: the number of tokens in the policy's nucleus (top-p
-set) at each position. ``texts``: the text of each token."""
+"""``entropies``: the entropy of the distribution from which each token was sampled. ``attention``: the policy's
+attention between segments of a response. ``branching``: the number of tokens in the policy's nucleus (top-p set) at
+each position. ``texts``: the text of each token."""
 Needs = frozenset[Need]
 NOTHING: Needs = frozenset()

@@ -1,4 +1,4 @@
-"""The base class of all components of a recipe: typed options that refuse unknown keys."""
+"""The base class of all components in a recipe, which has typed options and rejects unknown keys."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from outrider.errors import UserError
 
 Auto = Literal["auto"]
-"""Value ``auto`` of an option: Outrider chooses the option to fit the available memory
+"""The value ``auto`` of an option, for which Outrider chooses a value that fits the available memory
 (:mod:`outrider.estimate.auto`)."""
 AUTO: Auto = "auto"
 
 
 class Options(BaseModel):
-    """Typed, range-checked options of one component (a stage, a shaper, an objective part).
+    """The options of one component (such as a stage, a shaper or a loss), with checks of their types and ranges.
 
-    Each field of the class is an option; private attributes hold the state. An unknown key raises an error. A number
-    given as a string also raises an error, since YAML has types.
+    Each field of the class is an option. Private attributes contain the component's state. An unknown key is an error.
+    A number in the form of a string is also an error, since YAML has types.
     """
 
     model_config = ConfigDict(
@@ -28,19 +28,19 @@ class Options(BaseModel):
         strict=False,
         protected_namespaces=(),
         allow_inf_nan=False,
-        defer_build=True,  # validators are built on first use, which reduces the import time by a quarter
+        defer_build=True,  # builds validators on first use, so that imports take a quarter less time
     )
 
     old_keys: ClassVar[Mapping[str, str]] = {}
-    """Option names of older versions, mapped to their present names. Run folders may contain old names
-    (:mod:`outrider.config.older`); anywhere else an old name is an error. A dotted name, such as ``table.judge``, is a
-    key inside the option ``table``."""
+    """Option names in older versions, mapped to their present names. Run folders may contain old names
+    (:mod:`outrider.config.older`). In any other place, an old name is an error. A dotted name, such as ``table.judge``,
+    is a key in the option ``table``."""
 
     @model_validator(mode="before")
     @classmethod
     def _refuse_old_keys(cls, data: Any) -> Any:
-        """Raise an error for an option's old name in Python. For a recipe, the loader raises this error earlier, with
-        the file and the key."""
+        """Raise an error if Python code uses an option's old name. For a recipe, the loader has already raised such an
+        error, with the file and the key."""
         for key, now in cls.old_keys.items():
             *outer, last = key.split(".")
             inside = data
@@ -52,6 +52,6 @@ class Options(BaseModel):
 
 
 def refuse_empty_range(low: float, high: float) -> None:
-    """Raise ValueError if no value lies between ``low`` and ``high``."""
+    """Raise ValueError if the range from ``low`` to ``high`` is empty."""
     if low > high:
         raise ValueError(f"no value lies in [{low}, {high}]: low is above high")

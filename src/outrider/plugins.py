@@ -1,13 +1,13 @@
-"""Third-party components, which recipes name by import path or by an entry point of an installed package.
+"""Finds third-party components, which recipes name by import path or by an entry point of an installed package.
 
-A package offers components in its ``pyproject.toml``::
+A package declares components in its ``pyproject.toml``::
 
     [project.entry-points."outrider.components"]
     retry = "my_package.retry:Retry"
 
-A recipe can then name the component ``retry``. Without an entry point the recipe names ``my_package.retry:Retry``, or
-``my_methods.py:Retry`` for a class in a file. Importing a component runs the module's code. A task names its
-environment in the same way.
+A recipe can then use the name ``retry``. Without an entry point, the recipe uses the import path
+``my_package.retry:Retry``, or ``my_methods.py:Retry`` for a class in a file. The import of a component runs its
+module's code. A task names its environment in the same way.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from outrider.importing import is_import_path, load_object, source_of
 from outrider.options import Options
 
 GROUP = "outrider.components"
-"""The entry-point group of components."""
+"""The entry-point group for components."""
 
 RENAMED = {
     "reads_entropies": "requires",
@@ -36,17 +36,17 @@ RENAMED = {
     "reads_text": "requires",
     "plans_ahead": "the base class PlansAhead",
 }
-"""Class attributes by which components of version 0.2 declared the data they need, mapped to their replacements.
-Renamed methods are in the attribute ``old_methods`` of each base class."""
+"""Class attributes with which components declared needed data in version 0.2, mapped to their replacements. Renamed
+methods are in the attribute ``old_methods`` of each base class."""
 
 
 class Plugin(NamedTuple):
-    """A component that an installed package offers.
+    """A component in an installed package.
 
     Attributes:
-        origin: name and version of the distribution that offers the component.
+        origin: name and version of the distribution that has the component.
         where: the import path of the component.
-        clash: the component of another package with the same name; None if there is none.
+        clash: a component with the same name in another package, or None.
     """
 
     origin: str
@@ -55,7 +55,7 @@ class Plugin(NamedTuple):
 
 
 class Provenance(Options):
-    """The origin of a third-party component, as a run records it."""
+    """The origin of a third-party component, which a run records."""
 
     where: str = Field(description="import path of the component's class")
     distribution: str = Field(
@@ -73,13 +73,14 @@ class CallsFunctions(Protocol):
     """Options that name third-party functions, such as a reward function."""
 
     def sources(self) -> dict[str, str]:
-        """The source file's text for each function, by the function's import path; empty if there is no file."""
+        """Return the text of each function's source file by the function's import path. The text is empty without a
+        file."""
         ...
 
 
 @cache
 def plugins() -> dict[str, Plugin]:
-    """Return the components of installed packages by name; for a name in two packages, ``clash`` is the second
+    """Return the components in installed packages by name. If two packages use the same name, ``clash`` is the second
     component."""
     from importlib import metadata  # imported here, since most recipes do not need it
 
@@ -95,7 +96,7 @@ def unknown_name(name: str, example: str) -> str:
     """Return an error message if a name is neither an import path nor an installed component, otherwise ``""``.
 
     Args:
-        example: an import path that the message gives as an example for this kind of component.
+        example: an import path for this kind of component, which the message shows as an example.
 
     >>> unknown_name("my_methods.py:Retry", "my_methods.py:Retry")
     ''
@@ -107,10 +108,10 @@ def unknown_name(name: str, example: str) -> str:
 
 
 def import_path_of(name: str) -> str:
-    """Return the import path in the entry point called ``name``; without such an entry point, return ``name`` itself.
+    """Return the import path in the entry point ``name``. Without such an entry point, return ``name`` itself.
 
     Raises:
-        UserError: two packages use this name.
+        UserError: two packages have an entry point with this name.
     """
     plugin = plugins().get(name)
     if plugin is None:
@@ -128,7 +129,7 @@ _WRITTEN: dict[type, str] = {}
 
 
 def load_component(name: str, base: Any, a_noun: str) -> type[Options]:
-    """Load the class of a component by its import path or by the name of its entry point.
+    """Load a component's class by its import path or by the name of its entry point.
 
     Args:
         base: the required base class, or a union of classes.
@@ -152,7 +153,7 @@ def load_component(name: str, base: Any, a_noun: str) -> type[Options]:
 
 
 def written_name(cls: type) -> str:
-    """Return the name that a recipe uses for a class: the name it was loaded by, or its import path.
+    """Return the name that a recipe uses for a class: the name by which it was loaded, or its import path.
 
     >>> from fractions import Fraction
     >>> written_name(Fraction)
@@ -162,7 +163,7 @@ def written_name(cls: type) -> str:
 
 
 def provenances_in(value: Any) -> dict[str, Provenance]:
-    """Return the provenance of every third-party component in a tree of options, lists and mappings, by name."""
+    """Return the provenance of every third-party component in nested options, lists and mappings, by name."""
     found: dict[str, Provenance] = {}
     if isinstance(value, BaseModel):
         cls = type(value)
@@ -199,7 +200,7 @@ def refuse_main(options: BaseModel, processes: int) -> None:
 
 
 def provenance_of(cls: type) -> Provenance:
-    """Return the provenance of a third-party class: the distribution of its module, and a hash of its source."""
+    """Return the provenance of a third-party class, with its module's distribution and a hash of its source."""
     where = import_path_of(written_name(cls))
     try:
         text = source_of(where)
@@ -221,8 +222,8 @@ def _hash(text: str) -> str:
 
 @cache
 def _distribution(module: str) -> str:
-    """Return the installed packages that contain a module, with versions; ``""`` for a file. The result is cached,
-    because the look-up is slow."""
+    """Return the installed packages that contain a module, with versions; ``""`` for a file. Since this search is slow,
+    the result is cached."""
     from importlib import metadata
 
     if hasattr(sys.modules.get(module), "__outrider_path__"):
@@ -232,7 +233,7 @@ def _distribution(module: str) -> str:
 
 
 def _reduce_class(cls: type) -> Any:
-    """Pickle a class that was loaded from a file as the file's path, because its module exists only in this process."""
+    """Pickle a class from a file by the file's path, because the file's module exists only in this process."""
     where = getattr(sys.modules.get(cls.__module__), "__outrider_path__", None)
     return cls.__qualname__ if where is None else (load_object, (f"{where}:{cls.__qualname__}",))
 

@@ -1,4 +1,4 @@
-"""Finds ``\\boxed{…}`` answers, reasoning tags and repetition in a response; compiles patterns on first use."""
+"""Finds ``\\boxed{…}`` answers, reasoning tags and repetition in a response, and compiles patterns on first use."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ MARKS: Mapping[str, str] = {
     "<|inner_prefix|>": "<|inner_suffix|>",
     "<|channel|>analysis<|message|>": "<|end|>",
 }
-"""Opening and closing tags of reasoning in chat templates and prompts. Upper and lower case are equivalent."""
+"""Opening and closing tags around reasoning in chat templates and prompts. Upper and lower case are equivalent."""
 
 _TOKENS = re.compile(r"\\{1,2}(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 
 
 def box_spans(text: str) -> Iterator[tuple[int, int]]:
-    r"""Yield where the content of each closed ``\boxed{…}`` or ``\fbox{…}`` starts and ends, in the order of the ends.
+    r"""Yield the start and end of the content of each closed ``\boxed{…}`` or ``\fbox{…}``, in the order of the ends.
 
     Escaped braces, ``\{`` and ``\}``, are ignored.
 
@@ -38,7 +38,7 @@ def box_spans(text: str) -> Iterator[tuple[int, int]]:
     """
     if "\\boxed" not in text and "\\fbox" not in text:
         return
-    opened: list[int | None] = []  # for each open brace, the start of its box's content; None if no box begins there
+    opened: list[int | None] = []  # per open brace, the start of a box's content; None if the brace opens no box
     for token in _TOKENS.finditer(text):
         if len(token[0]) > 2:
             opened.append(token.end())
@@ -49,8 +49,8 @@ def box_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def first_box_end(text: str) -> int | None:
-    r"""Return the index after the closing brace of the first closed box; None without a box. Of nested boxes, the outer
-    box counts.
+    r"""Return the index after the closing brace of the first closed box; None without a closed box. If boxes are
+    nested, the outer box counts.
 
     >>> first_box_end(r"\boxed{\frac{1}{2}}, or \boxed{3}"), first_box_end(r"\boxed{3")
     (19, None)
@@ -60,8 +60,8 @@ def first_box_end(text: str) -> int | None:
 
 
 def tokens_until_box(token_texts: Sequence[str]) -> int:
-    r"""Return the number of tokens up to and including the token that closes the first box; without a box, all tokens
-    count.
+    r"""Return the number of tokens up to and including the token that closes the first box. Without a closed box,
+    return the number of all tokens.
 
     >>> tokens_until_box(["so ", "\\boxed{", "4", "}.", "<end>"])
     4
@@ -74,7 +74,7 @@ def tokens_until_box(token_texts: Sequence[str]) -> int:
 
 
 def redundancy(text: str, n: int = 3, least: int = 50) -> float | None:
-    r"""Return the share of repeated n-grams of words, 1 - (distinct n-grams)/(n-grams); None below ``least`` n-grams.
+    r"""Return the share of repeated word n-grams, 1 - (distinct n-grams)/(n-grams); None for fewer than ``least``.
 
     >>> round(redundancy("one two three four " * 25), 2)  # 98 trigrams, 4 distinct
     0.96
@@ -85,7 +85,7 @@ def redundancy(text: str, n: int = 3, least: int = 50) -> float | None:
 
 
 def late_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """Return a pattern as ``re.compile`` does, but compile it on first use: compiling takes longer than an import.
+    """Return a pattern like ``re.compile``, but compile it on first use, since compilation would slow down imports.
 
     >>> digits = late_pattern("[0-9]+")
     >>> digits.findall("1, 22"), digits.sub("n", "1, 22")
@@ -106,8 +106,8 @@ class _LatePattern:
         return late_pattern, (self._pattern, self._flags)
 
     def __getattr__(self, name: str) -> Any:
-        """Return a method of the compiled pattern. The method is cached, so later calls are as fast as calls of
-        ``re``."""
+        """Return a method of the compiled pattern. The method is cached, so that later calls are as fast as without
+        this class."""
         value = getattr(re.compile(self._pattern, self._flags), name)
         setattr(self, name, value)
         return value

@@ -1,1 +1,1 @@
-"""Analyses that run the model: exact entropies, gradient norms, interventions."""
+"""Analyses that run the model: exact entropies, gradient norms and interventions."""

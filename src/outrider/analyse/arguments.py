@@ -15,7 +15,7 @@ WORDS = ("last", "all")
 
 
 class RolloutSelection(Options):
-    """Options that select which rollouts of a run to analyse."""
+    """Options that select the rollouts to analyse in a run."""
 
     split: str = Field(
         "train",
@@ -50,7 +50,7 @@ class RolloutSelection(Options):
 
 
 class TokensAnalysis(RolloutSelection):
-    """Options of ``outrider analyse tokens``, which computes values of every token, such as its entropy, under one
+    """Options of ``outrider analyse tokens``, which computes values such as the entropy for every token under one
     policy."""
 
     model: str = Field(
@@ -152,7 +152,7 @@ class Intervene(RolloutSelection):
 
 
 def step_ranges(steps: str) -> list[range]:
-    """Parse a comma-separated list of steps and ranges of steps.
+    """Parse a comma-separated list of steps and ranges.
 
     Raises:
         ValueError: the text is not a list of steps.

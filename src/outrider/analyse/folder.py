@@ -1,4 +1,4 @@
-"""The output folder of an analysis, written in parts so that an interrupted analysis can be resumed."""
+"""The output folder of an analysis, which is written in parts so that an interrupted analysis can be resumed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOCK = ".lock"
 
 
 class AnalysisFolder:
-    """The output folder of an analysis, with these files.
+    """The output folder of an analysis, which has these files:
 
     ======================  ==========================================================================
     ``about.json``          the analysis and its settings, the identity of model and rollouts, all parts
@@ -32,7 +32,7 @@ class AnalysisFolder:
     ``vocabulary.parquet``  ``token_id`` and ``text`` of every token of the model
     ======================  ==========================================================================
 
-    A written part never changes. Reading takes no lock and is possible while the analysis runs.
+    A written part never changes. Readers need no lock and may read while the analysis runs.
     """
 
     def __init__(self, path: Path) -> None:
@@ -43,18 +43,18 @@ class AnalysisFolder:
         """Begin an analysis in an empty folder, or continue the same analysis in its folder.
 
         Raises:
-            UserError: the folder holds another analysis or other files, another process is writing to the folder, or
-                the folder cannot be written.
+            UserError: the folder contains another analysis or other files, is in use by another process, or cannot be
+                written.
         """
         self._lock = lock_folder(self.path)
         file = self.path / _ABOUT
         if not file.exists():
             others = sorted(p.name for p in self.path.iterdir() if p.name != _LOCK and not p.name.endswith(".tmp"))
-            if others and others != ["vocabulary.parquet"]:  # this file remains if the process was killed
+            if others and others != ["vocabulary.parquet"]:  # left by a killed process
                 raise UserError(f"{self.path} is not empty (it holds {others[0]}); choose another folder with --out")
             texts = pa.table({"token_id": pa.array(range(len(vocabulary)), pa.int32()), "text": pa.array(vocabulary)})
             write_table(self.path / "vocabulary.parquet", texts)
-            # written last, since this file marks the analysis as begun
+            # about.json is written last, since it marks the analysis as begun
             write_atomically(file, json.dumps(about, indent=1).encode() + b"\n")
         elif differences := _differences(self.about(), about):
             raise UserError(
@@ -67,7 +67,7 @@ class AnalysisFolder:
         """Return the content of ``about.json``.
 
         Raises:
-            UserError: the folder has no analysis, or the file is damaged.
+            UserError: the folder contains no analysis, or the file is damaged.
         """
         file = self.path / _ABOUT
         try:
@@ -85,7 +85,7 @@ class AnalysisFolder:
         """Return all rows, in the order of the rollouts.
 
         Raises:
-            UserError: the folder has no analysis, or the analysis is not finished.
+            UserError: the folder contains no analysis, or the analysis is not finished.
         """
         names = self.about()["parts"]
         missing = [name for name in names if not self.place(name).is_file()]
@@ -106,14 +106,14 @@ class AnalysisFolder:
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """Write one Parquet file atomically; equal tables give byte-identical files."""
+    """Write one Parquet file atomically. Equal tables give byte-identical files."""
     buffer = pa.BufferOutputStream()
     pq.write_table(table, buffer, compression="zstd")
     write_atomically(path, buffer.getvalue())
 
 
 def part_name(split: str, part: WorkUnit) -> str:
-    """Return the file name of a part, without the suffix."""
+    """Return the name of a part's file, without the suffix."""
     return f"{split}-{part.step:08d}-{part.number:05d}"
 
 
@@ -127,7 +127,7 @@ def compute_parts(
 ) -> None:
     """Compute and write all missing parts, divided among the ranks, with one progress bar.
 
-    After Ctrl-C the finished parts are on disk, and the same call computes the remaining parts.
+    After Ctrl-C, the finished parts are on disk. The same call later computes the remaining parts.
     """
     places = {part: folder.place(part_name(split, part)) for part in parts}
 
@@ -141,14 +141,14 @@ def compute_parts(
             progress.resume_at(reached := done())
             for part in mine:
                 write_table(places[part], work(part))
-                before, reached = reached, done()  # counts the parts of all ranks
+                before, reached = reached, done()  # cost of all ranks' finished parts
                 progress.advance(reached - before)
         return []
 
-    # rank 0 lists the missing parts for all ranks: lists made at different times could differ
+    # rank 0 lists the missing parts for all ranks, since the ranks' own lists could differ
     missing = ranks.from_main(lambda: [part for part in parts if not places[part].is_file()])
     mine = missing[ranks.rank :: ranks.size]
-    ranks.gather(share)  # every rank waits for the slowest one, and an error of one rank is raised on all ranks
+    ranks.gather(share)  # waits for all ranks; an error on one rank is raised on all ranks
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

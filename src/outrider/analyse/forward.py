@@ -1,4 +1,4 @@
-"""Computes log-probabilities, entropies and norms of given tokens, with packed sequences and a chunked LM head."""
+"""Computes log-probabilities, entropies and norms for given tokens, with packed sequences and a chunked LM head."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ AnyFloats = NDArray[np.floating]
 
 
 class TokenValues(NamedTuple):
-    r"""A policy's values for the tokens of a rollout after its prompt; all but the last field have shape ``[T]``.
+    r"""A policy's values for the T tokens after a rollout's prompt. All fields except the last have shape ``[T]``.
 
-    :math:`p = \mathrm{softmax}(W h / \tau)` is the distribution at the token's position, with :math:`W` the weights of
-    the LM head and :math:`h` its input; :math:`e` is the token's one-hot vector.
+    The distribution at a token's position is :math:`p = \mathrm{softmax}(W h / \tau)`, where :math:`W` is the weight
+    matrix of the LM head and :math:`h` is its input. :math:`e` is the token's one-hot vector.
 
     Attributes:
         logprobs: log-probability of the token, in nats.
         entropies: entropy of :math:`p` over the whole vocabulary, in nats.
         error_norms: :math:`\|e - p\|_2`, between 0 and :math:`\sqrt2`.
         hidden_norms: :math:`\|h\|_2`.
-        gradient_norms: Frobenius norm of the gradient of the token's log-probability with respect to :math:`W`. The
-            gradient has rank one, so the norm is :math:`\|(e - p) h^\top\|_F / \tau`, the product of the error norm and
-            the hidden norm over :math:`\tau`.
+        gradient_norms: Frobenius norm of the gradient of the token's log-probability with respect to :math:`W`. Since
+            the gradient has rank one, its norm :math:`\|(e - p) h^\top\|_F / \tau` is the product of the error norm and
+            the hidden norm, divided by :math:`\tau`.
         alternatives: id of the most likely token other than the sampled token; in a tie, the lowest id.
-        alternative_logprobs: log-probability of that alternative token.
-        branching_TM: nucleus size for each mass, which is the smallest number of tokens with at least that total
-            probability.
+        alternative_logprobs: log-probability of the alternative token, in nats.
+        branching_TM: nucleus sizes ``[T, M]`` for ``M`` masses. A nucleus size is the smallest number of tokens whose
+            total probability is at least the mass.
     """
 
     logprobs: AnyFloats
@@ -69,11 +69,11 @@ def token_values(
     masses: Sequence[float] = (),
     micro_tokens: int = 4096,
 ) -> list[TokenValues]:
-    """Return the policy's values for the tokens of each rollout, given its prompt and prefix, in the given order.
+    """Return the policy's values for each rollout's tokens after its prompt, in the order of ``rollouts``.
 
-    The model's attention must use attention plans (:mod:`outrider.model.attention`). A call needs memory for a forward
-    pass over ``micro_tokens`` tokens and for a few chunks of logits (:data:`outrider.model.head.CHUNK`), whatever the
-    size of the vocabulary. The split into micro-batches changes only the last bits of the results.
+    The model's attention must use attention plans (:mod:`outrider.model.attention`). Whatever the size of the
+    vocabulary, a call needs memory for a forward pass over ``micro_tokens`` tokens and for a few chunks of logits
+    (:data:`outrider.model.head.CHUNK`). The split into micro-batches affects only the last bits of the results.
     """
     sequences = [
         _Sequence(i, np.concatenate([r.prompt_ids, r.prefix_ids]), r.token_ids) for i, r in enumerate(rollouts)
@@ -94,10 +94,10 @@ def head_values(
     masses: Sequence[float] = (),
     chunk: int = CHUNK,
 ) -> list[Tensor]:
-    """Compute the fields of :class:`TokenValues` as tensors, from hidden states, for ``chunk`` logits at a time.
+    """Return the fields of :class:`TokenValues` as tensors, computed from hidden states for ``chunk`` logits at a time.
 
-    Arithmetic is in float32 or higher. The error norm is a sum over the probabilities of the other tokens, so its
-    relative precision stays high for a token with a probability near 1.
+    The precision is float32 or higher. The error norm is computed from the probabilities of all other tokens, so that
+    its relative error stays small for a token with a probability near 1.
     """
     size = max(1, chunk // len(weight_VH))
     dtype = torch.promote_types(hidden_NH.dtype, torch.float32)
@@ -115,11 +115,11 @@ def _chunk_values(
     logps_tV = logits_tV.log_softmax(-1)
     probs_tV = logps_tV.exp()
     logprobs_t = logps_tV.gather(1, targets_t1)[:, 0]
-    entropies_t = -(probs_tV * logps_tV.clamp_min(torch.finfo(logps_tV.dtype).min)).sum(-1)  # so that -inf * 0 is 0
+    entropies_t = -(probs_tV * logps_tV.clamp_min(torch.finfo(logps_tV.dtype).min)).sum(-1)  # keeps -inf * 0 at 0
     branching_tM = nucleus_sizes(probs_tV, masses)
-    # overwrites logps_tV, which the entropies no longer need: a copy of [t, V] would double the memory
+    # overwrites logps_tV, which is no longer needed, since a copy of [t, V] would double the memory
     alternative_logprobs_t, alternatives_t = logps_tV.scatter_(1, targets_t1, float("-inf")).max(-1)
-    # summed over the other tokens, since 1 - p would lose all digits for a token with a probability near 1
+    # sum over all other tokens, since 1 - p would lose its digits for a token with a probability near 1
     others_tV = probs_tV.scatter_(1, targets_t1, 0.0)
     errors_t = torch.hypot(others_tV.sum(-1), torch.linalg.vector_norm(others_tV, dim=-1))
     return (

@@ -1,4 +1,4 @@
-"""``outrider analyse intervene``: replace tokens by their best alternatives, and measure the change in success."""
+"""``outrider analyse intervene``, which replaces tokens with alternatives and measures the change in success."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ from outrider.tasks.turn_task import TurnTask
 
 
 class Interventions:
-    r"""Samples continuations of responses after a token that is kept or replaced, and counts correct responses.
+    r"""Samples continuations of responses after a kept or replaced token, and counts how many are correct.
 
-    For a token :math:`o_t` of a response to the prompt :math:`q`, the best alternative is
+    For a token :math:`o_t` in a response to the prompt :math:`q`, the best alternative is
 
     .. math:: \tilde o_t = \arg\max_{v \ne o_t} \pi(v \mid q, o_{<t}),
 
     The policy samples ``k`` independent continuations after :math:`o_{<t}, o_t` and ``k`` after :math:`o_{<t}, \tilde
-    o_t`. The continuations are verified as whole responses. The effect :math:`I_t` of the token is the mean accuracy
-    with the kept token minus the mean accuracy with the replaced token. :mod:`outrider.measure.intervention` estimates
-    the effect from the counts.
+    o_t`. Each is verified together with the preceding tokens. The effect :math:`I_t` of the token is the mean accuracy
+    with the kept token minus the mean accuracy with its replacement. :mod:`outrider.measure.intervention` estimates the
+    effect from the counts.
 
-    If the token ends the response or is at the length limit, nothing is sampled: the response is verified once and
-    counts ``k`` times. A continuation depends only on the seed, the rollout, the position, whether the token is
-    replaced, and the continuation's index. A larger ``k`` therefore includes the continuations of a smaller ``k``.
+    If the token ends the response or is at the length limit, no continuation is sampled. The response is verified once
+    and counts ``k`` times. A continuation depends only on the seed, the rollout, the position, the token (kept or
+    replaced) and the continuation's index. A larger ``k`` therefore adds continuations and keeps the first ones.
 
     Source: STILL report, arXiv 2508.07534, Eqs. 5 and 6.
     """
@@ -58,7 +58,7 @@ class Interventions:
         self.context = context_length(policy.model)
 
     def sites(self, rollouts: Sequence[Rollout]) -> list[Site]:
-        """Return the chosen positions in all responses, in the order of the responses."""
+        """Choose the tokens to replace in all responses, and return them in the order of the responses."""
         every = token_values(self.policy, rollouts, micro_tokens=self.options.micro_tokens)
         return [
             Site(rollout, at, values)
@@ -69,8 +69,7 @@ class Interventions:
     def count_continuations(
         self, sites: Sequence[Site], problems: Mapping[str, Problem], branch: str
     ) -> list[ContinuationCounts]:
-        """Sample and verify continuations at each chosen position (site), with its token kept or replaced, and count
-        the results."""
+        """Sample and verify continuations at each site, after its kept or replaced token, and count the results."""
         paths = [site.path(branch) for site in sites]
         going = [self._goes_on(site, path) for site, path in zip(sites, paths, strict=True)]
         every = list(zip(sites, paths, going, strict=True))
@@ -79,7 +78,7 @@ class Interventions:
         end = self.policy.prompt_end
         items: list[tuple[Problem, str, bool]] = []
         for (site, path, _), ending in zip(every, endings, strict=True):
-            # decode the whole response at once: a character may extend over two tokens
+            # decode the whole response at once, since a character may span two tokens
             texts = decode(self.policy.tokenizer, [r.response_ids for r in ending] or [path])
             finished = [not r.truncated for r in ending] or [self.stops.ends(path)]
             problem = problems[site.rollout.problem_id]
@@ -100,7 +99,7 @@ class Interventions:
             prompt_ids=site.rollout.prompt_ids,
             params=self.options.sample.params(),
             stage="intervene",
-            group_id=f"{branch}:{site.rollout.group_id}",  # the two tokens must not share random numbers
+            group_id=f"{branch}:{site.rollout.group_id}",  # kept and replaced tokens use different random numbers
             seed=self.options.seed,
         )
 
@@ -112,10 +111,10 @@ class Interventions:
 
 
 def intervene_command(run: Path, options: Intervene, plan: AnalysisPlan, out: Path) -> int:
-    """Replace chosen tokens of the chosen rollouts, write the successes per position, and print the mean successes.
+    """Replace tokens in the chosen rollouts, write the number of successes per token, and print the mean successes.
 
     Raises:
-        UserError: the model does not exist, the rollouts are from another model or task, the task has several turns, or
+        UserError: the model does not exist, the rollouts are from another model or task, the task is multi-turn, or
             ``out`` contains other files.
     """
     if isinstance(options.task, TurnTask):

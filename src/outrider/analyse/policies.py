@@ -1,4 +1,4 @@
-"""Loads the policy of an analysis: the trained model, the run's initial model, a checkpoint, or any other model."""
+"""Loads the policy to analyse, which is the trained model, the run's initial model, a checkpoint or any other model."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def open_policy(run: Path, word: str) -> Policy:
 
 
 def refuse_foreign(policy: Policy, model: str, run: Path, rollouts: Sequence[Rollout]) -> None:
-    """Raise an error if rollouts are from another model's tokenizer, or are too long for this model.
+    """Raise an error if the rollouts were sampled with another tokenizer, or are too long for this model.
 
     Raises:
         UserError: a token is outside the vocabulary, the first response decodes to a different text, or a sequence is
-            longer than the context.
+            longer than the model's context.
     """
     vocabulary, context = policy.model.get_output_embeddings().weight.shape[0], context_length(policy.model)
     for rollout in rollouts:
@@ -79,7 +79,7 @@ def refuse_foreign(policy: Policy, model: str, run: Path, rollouts: Sequence[Rol
 
 
 def vocabulary(policy: Policy) -> list[str]:
-    """Return the text of every token of the model; empty text for token ids that the tokenizer does not have."""
+    """Return the text of every token id of the model. Ids that the tokenizer does not have get an empty text."""
     known = len(policy.tokenizer)
     size = policy.model.get_output_embeddings().weight.shape[0]
     texts = policy.tokenizer.batch_decode([[i] for i in range(min(size, known))], clean_up_tokenization_spaces=False)
@@ -96,7 +96,7 @@ def _checkpoint(run: Path, word: str, kept: dict[int, Path]) -> Path:
 
 @torch.no_grad()
 def _restored(model: str, options: TrainedPolicyOptions, checkpoint: Path) -> Policy:
-    """Load ``model`` with the weights that a checkpoint contains: all weights, or the weights of an adapter."""
+    """Load ``model`` with the weights in a checkpoint, which has all weights or only those of an adapter."""
     policy = load_policy(model, options)
     file = checkpoint / _WEIGHTS
     try:

@@ -1,4 +1,4 @@
-"""Finds the problems of rollouts on disk, because the rollouts contain only problem ids."""
+"""Finds the problems of rollouts on disk, since rollouts contain only problem ids."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from outrider.runs.folder import RunFolder
 from outrider.tasks.task import Task
 
 BEYOND = 10_000
-"""Number of problems to search in the training stream after the stream's position at the newest checkpoint."""
+"""Number of problems to search in the training stream beyond its position at the newest checkpoint."""
 
 
 def problems_of(run: Path, task: Task, evaluate: EvaluateOptions, split: str, ids: Iterable[str]) -> dict[str, Problem]:
-    """Return the problems with these ids, from the held-out problems for an evaluation, otherwise from the training
+    """Return the problems with these ids, from the held-out problems for an evaluation, or else from the training
     stream.
 
     Raises:

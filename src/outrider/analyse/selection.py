@@ -1,4 +1,4 @@
-"""Selects the rollouts of an analysis and divides them into units of work (parts). Does not import PyTorch."""
+"""Selects the rollouts to analyse, and divides them into units of work (parts). Does not import PyTorch."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ T = TypeVar("T")
 
 
 class Chosen(NamedTuple):
-    """The chosen rollouts of one step. ``lengths`` has each rollout's number of sampled tokens, in the file's order."""
+    """The chosen rollouts in one step. ``lengths`` has each rollout's number of sampled tokens, in the file's order."""
 
     step: int
     lengths: list[int]
 
 
 class WorkUnit(NamedTuple):
-    """A unit of work: consecutive chosen rollouts of a step, whose results are written completely or not at all.
+    """A unit of work: consecutive chosen rollouts in a step, whose results are written completely or not at all.
 
     Attributes:
-        number: index of the unit among the units of its step.
-        start: index of the first rollout.
+        number: index of the unit in its step.
+        start: index of the first rollout among the chosen rollouts.
         stop: index after the last rollout.
-        cost: the expected cost, in tokens or continuations, depending on the analysis.
+        cost: expected cost in tokens or continuations, depending on the analysis.
     """
 
     step: int
@@ -46,15 +46,15 @@ class WorkUnit(NamedTuple):
 
 
 class AnalysisPlan(NamedTuple):
-    """All rollouts of an analysis.
+    """All rollouts to analyse.
 
     Attributes:
-        split: split that the options select.
-        limit: maximum rollouts per step that the options allow.
+        split: split of the rollouts, such as ``train``.
+        limit: maximum rollouts per step; None: no limit.
         steps: the chosen rollouts of each step.
-        digest: hash of the rollouts' tokens, which must be the same when an analysis is resumed.
-        observed: number of tokens after the prompt that no policy sampled (tool output). No analysis has rows for these
-            tokens.
+        digest: hash of the rollouts' tokens. A resumed analysis must have the same hash.
+        observed: number of the rollouts' own tokens that no policy sampled (tool output). Analyses have no rows for
+            these tokens.
     """
 
     split: str
@@ -72,10 +72,10 @@ class AnalysisPlan(NamedTuple):
         return sum(sum(chosen.lengths) for chosen in self.steps)
 
     def cut(self, cost: Callable[[int], int], most: int) -> list[WorkUnit]:
-        """Divide the rollouts into parts that cost at most ``most`` each; a more expensive rollout is its own part.
+        """Divide the rollouts into parts with a cost of at most ``most``. A more expensive rollout is a part alone.
 
-        ``cost`` maps the number of sampled tokens in a rollout to the rollout's cost. The parts depend only on these
-        costs, so a resumed analysis computes the same batches, with bit-identical results.
+        ``cost`` maps a rollout's number of sampled tokens to its cost. The parts depend only on these costs, so that a
+        resumed analysis computes the same batches, with bit-identical results.
         """
         return [part for chosen in self.steps for part in _parts(chosen, cost, most)]
 
@@ -85,10 +85,10 @@ class AnalysisPlan(NamedTuple):
 
 
 def select(run: Path, selection: RolloutSelection) -> AnalysisPlan:
-    """Choose rollouts of a run, and read one file at a time.
+    """Choose the rollouts to analyse in a run. Only one file at a time is in memory.
 
     Raises:
-        UserError: there is no run, the run has no such rollouts, or the chosen rollouts have no tokens.
+        UserError: the run does not exist or has no such rollouts, or the chosen rollouts have no tokens.
     """
     store = RunFolder.existing(run).rollouts
     digest, observed = hashlib.blake2b(digest_size=12), 0
@@ -107,12 +107,12 @@ def select(run: Path, selection: RolloutSelection) -> AnalysisPlan:
 
 
 def token_parts(plan: AnalysisPlan) -> list[WorkUnit]:
-    """Divide an analysis of tokens into parts, with the cost of a part in tokens."""
+    """Divide an analysis of tokens into parts, whose cost is the number of tokens."""
     return plan.cut(lambda tokens: tokens, PART_TOKENS)
 
 
 def intervention_parts(plan: AnalysisPlan, options: Intervene) -> list[WorkUnit]:
-    """Divide an intervention into parts, with the cost of a part in continuations."""
+    """Divide an intervention into parts, whose cost is the number of continuations."""
     return plan.cut(lambda tokens: continuations(tokens, options), PART_CONTINUATIONS)
 
 
@@ -122,12 +122,12 @@ def continuations(tokens: int, options: Intervene) -> int:
 
 
 class Cost(NamedTuple):
-    """The cost of an intervention, in generated tokens.
+    """The cost of an intervention, estimated before it runs.
 
     Attributes:
-        tokens: tokens to generate if every continuation is as long as the rest of its response, and every replaced
+        tokens: tokens to generate if every continuation is as long as the rest of its response, and if every chosen
             token is in the middle of its section.
-        most_tokens: tokens to generate if every continuation runs to the length limit.
+        most_tokens: tokens to generate if every continuation reaches the length limit.
     """
 
     positions: int
@@ -146,7 +146,7 @@ def intervention_cost(plan: AnalysisPlan, options: Intervene) -> Cost:
 
 
 def spread(items: Sequence[T], limit: int | None) -> list[T]:
-    """Return at most ``limit`` items, evenly spaced; None: all items.
+    """Return at most ``limit`` evenly spaced items. None means all items.
 
     >>> spread("abcdefg", 3)
     ['a', 'c', 'e']
@@ -157,7 +157,7 @@ def spread(items: Sequence[T], limit: int | None) -> list[T]:
 
 
 def _spread(store: RolloutStore, step: int, chosen: RolloutSelection | AnalysisPlan) -> list[Rollout]:
-    """Read the chosen rollouts of a step. Replayed rollouts are excluded, since another policy sampled them."""
+    """Read the chosen rollouts of a step, without replayed rollouts, since an earlier policy sampled them."""
     return spread([r for r in store.read(step, chosen.split) if not r.replayed], chosen.limit)
 
 

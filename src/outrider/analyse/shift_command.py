@@ -1,4 +1,4 @@
-"""``outrider analyse shift``: how the probability of every token in the same rollouts differs between two policies."""
+"""``outrider analyse shift``, which compares the probability of every token in rollouts between two policies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from outrider.runs.checkpoint import weights_hash
 
 
 def shift_command(run: Path, options: Shift, plan: AnalysisPlan, out: Path) -> int:
-    """Write how each chosen token's probability changes from policy ``options.before`` to ``options.after``; print a
+    """Write the change in each token's probability from policy ``options.before`` to ``options.after``, and print a
     summary.
 
     Raises:
@@ -58,13 +58,13 @@ def _shift(ranks: Ranks, run: Path, options: Shift, plan: AnalysisPlan, out: Pat
 def shift_table(
     split: str, step: int, rollouts: Sequence[Rollout], before: Sequence[TokenValues], after: Sequence[TokenValues]
 ) -> pa.Table:
-    r"""Return one row per sampled token: log-probability and entropy under both policies, and the change in
+    r"""Return one row per sampled token, with log-probability and entropy under both policies, and with the change in
     probability.
 
-    ``shift`` is :math:`p_\text{after} - p_\text{before}`, in [-1, 1]; it is positive if the token was reinforced.
-    ``gradient_norm`` is computed with the policy before the change, see :class:`outrider.analyse.forward.TokenValues`.
+    ``shift`` is :math:`p_\text{after} - p_\text{before}`, in [-1, 1]. It is positive if the token was reinforced.
+    ``gradient_norm`` belongs to the policy ``before``; see :class:`outrider.analyse.forward.TokenValues`.
     """
-    # expm1 keeps the digits of the difference if the two probabilities are nearly equal
+    # expm1 is precise even if the two probabilities are nearly equal
     shifts = [np.exp(b.logprobs) * np.expm1(a.logprobs - b.logprobs) for b, a in zip(before, after, strict=True)]
     columns = key_columns(split, step, rollouts) | {
         "logprob_before": own(rollouts, [v.logprobs for v in before]),

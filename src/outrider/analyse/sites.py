@@ -18,12 +18,12 @@ KEPT, REPLACED = "kept", "replaced"
 
 
 class Site(NamedTuple):
-    """The place of one token in a response, which an intervention replaces.
+    """The place of a token in a response that an intervention replaces.
 
     Attributes:
         rollout: the rollout with the response.
-        at: index of the token in the rollout, without prompt and prefix.
-        values: the policy's values for the rollout's tokens, without prompt and prefix.
+        at: index of the token among the rollout's own tokens.
+        values: the policy's values for the rollout's own tokens.
     """
 
     rollout: Rollout
@@ -42,11 +42,11 @@ class Site(NamedTuple):
 
     @property
     def tokens(self) -> dict[str, int]:
-        """Token ids by branch: of the token itself (kept), and of the most likely other token (replaced)."""
+        """Token ids by branch: the token itself (kept), and the most likely other token (replaced)."""
         return {KEPT: int(self.rollout.token_ids[self.at]), REPLACED: int(self.values.alternatives[self.at])}
 
     def path(self, branch: str) -> Ids:
-        """Return the response up to and including the token, kept or replaced."""
+        """Return the response up to and including the kept or replaced token."""
         before = self.rollout.response_ids[: self.position]
         return np.append(before, self.tokens[branch]).astype(np.int32)
 
@@ -61,9 +61,9 @@ class ContinuationCounts(NamedTuple):
     """The results of the continuations at a site, after either the kept or the replaced token.
 
     Attributes:
-        successes: number of correct verdicts.
-        unscorable: number of timeouts and errors of the verifier.
-        tokens: number of generated tokens.
+        successes: number of continuations with a correct verdict.
+        unscorable: number of continuations for which the verifier failed or timed out.
+        tokens: number of tokens that were generated.
     """
 
     successes: int
@@ -72,11 +72,11 @@ class ContinuationCounts(NamedTuple):
 
 
 def chosen_positions(rollout: Rollout, entropies_T: NDArray[np.floating], options: Intervene) -> list[int]:
-    """Choose one sampled token from each of ``options.positions`` equal sections of a rollout; return their indices.
+    """Choose one sampled token in each of ``options.positions`` equal sections of a rollout, and return their indices.
 
-    The chosen token is the one with the highest entropy (in a tie, the first), or a random token, seeded by the
-    rollout's identity. Observed tokens are ignored. If a rollout has fewer sampled tokens than sections, each token is
-    chosen.
+    The options decide whether this is the token with the highest entropy (in a tie, the first) or a random token,
+    whose seed is the rollout's identity. Observed tokens are ignored. If a rollout has fewer sampled tokens than
+    sections, all of them are chosen.
 
     >>> from outrider.tasks import Countdown
     >>> ids = np.arange(5, dtype=np.int32)
@@ -94,7 +94,7 @@ def chosen_positions(rollout: Rollout, entropies_T: NDArray[np.floating], option
         if options.choose == "entropy":
             chosen.append(int(stretch[np.argmax(entropies_T[stretch])]))
         else:
-            # the seed is the rollout's identity, so the choice does not depend on other selected rollouts
+            # seeded by the rollout's identity, so that the choice does not depend on which rollouts are selected
             chosen.append(int(stretch[identity_seed(options.seed, "position", rollout.id, number) % len(stretch)]))
     return chosen
 
@@ -107,11 +107,11 @@ def site_table(
     replaced: Sequence[ContinuationCounts],
     k: int,
 ) -> pa.Table:
-    """Return one row per site (token): the policy's values for the token, and the results with both tokens.
+    """Return one row per site, with the policy's values for its token, and the results after both tokens.
 
-    ``success`` says whether the original response was correct. ``relative_position`` is :math:`t / L` in [0, 1), with
-    the position :math:`t` counted from 0, as in the position shaper. If a continuation could not be verified, the
-    number of successes is null, since the number out of ``k`` is unknown. ``unscorable`` counts such continuations.
+    ``success`` is True if the original response was correct. ``relative_position`` is :math:`t / L` in [0, 1), where
+    the position :math:`t` counts from 0, as in the position shaper. If the verifier failed on a continuation, the
+    number of successes is null, since it is unknown. ``unscorable`` counts such continuations.
     """
     rollouts = [s.rollout for s in sites]
     positions, lengths = (np.array([getattr(s, name) for s in sites], np.int32) for name in ("position", "length"))

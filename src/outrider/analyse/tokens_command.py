@@ -1,4 +1,4 @@
-"""``outrider analyse tokens``: a table of one policy's values for every token of a run's rollouts."""
+"""``outrider analyse tokens``, which writes a table of one policy's values for every token in a run's rollouts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ SCHEMA_VERSION = 1
 
 
 def tokens_command(run: Path, options: TokensAnalysis, plan: AnalysisPlan, out: Path) -> int:
-    """Write the values of every chosen token (:class:`TokenValues`, ``docs/analyse.md``), and print a summary.
+    """Write the values of every token (:class:`TokenValues`, ``docs/analyse.md``) in the chosen rollouts, and print a
+    summary.
 
     Raises:
         UserError: the model does not exist, the rollouts are from another model, or ``out`` contains other files.
@@ -55,7 +56,7 @@ def _tokens(ranks: Ranks, run: Path, options: TokensAnalysis, plan: AnalysisPlan
 
 
 def about_of(analysis: str, settings: dict[str, Any], plan: AnalysisPlan, parts: Sequence[WorkUnit]) -> dict[str, Any]:
-    """Return the data that identify an analysis. A resumed analysis must have the same data."""
+    """Return the data that identify an analysis, which must be the same when the analysis is resumed."""
     return {
         "schema_version": SCHEMA_VERSION,
         "analysis": analysis,
@@ -70,7 +71,8 @@ def token_table(
 ) -> pa.Table:
     """Return one row per sampled token, ordered by rollout and position. Observed tokens have no row.
 
-    ``sampled_logprob`` is the log-probability recorded at sampling; null if the sampling temperature was different.
+    ``sampled_logprob`` is the log-probability recorded at sampling; null if the sampling temperature differs from the
+    analysis.
     """
     columns = key_columns(split, step, rollouts)
     columns |= {
@@ -99,8 +101,8 @@ def branching_column(mass: float) -> str:
 
 
 def key_columns(split: str, step: int, rollouts: Sequence[Rollout]) -> dict[str, Any]:
-    """Return the columns that identify a row's token. ``position`` counts from 0 in the whole response, including its
-    prefix; ``length`` is the length of the whole response."""
+    """Return the columns that identify a row's token. ``position`` is the token's index in the whole response,
+    including its prefix, and ``length`` is the length of the whole response."""
     tokens = sum(r.trainable_tokens for r in rollouts)
     positions = [r.branch_at + np.arange(len(r.token_ids)) for r in rollouts]
     return {
@@ -115,14 +117,14 @@ def key_columns(split: str, step: int, rollouts: Sequence[Rollout]) -> dict[str,
 
 
 def own(rollouts: Sequence[Rollout], arrays: Sequence[NDArray[Any]], dtype: type = np.float32) -> NDArray[Any]:
-    """Concatenate arrays with one value per token, one array per rollout, and keep the values of the sampled tokens."""
+    """Return the sampled tokens' values from one array per rollout with one value per token, concatenated."""
     kept = [a if r.trainable_T is None else a[r.trainable_T] for r, a in zip(rollouts, arrays, strict=True)]
-    # the empty array comes first because np.concatenate raises an error for an empty list
+    # the empty array comes first, since np.concatenate rejects an empty list
     return np.concatenate([np.zeros(0, dtype), *kept]).astype(dtype)
 
 
 def per_token(rollouts: Sequence[Rollout], values: Sequence[Any], type: pa.DataType) -> pa.Array:
-    """Repeat each rollout's value for each of the rollout's sampled tokens."""
+    """Return each rollout's value, repeated for each of the rollout's sampled tokens."""
     at = np.repeat(np.arange(len(rollouts)), [r.trainable_tokens for r in rollouts])
     return pa.array(values, type).take(pa.array(at))
 
@@ -150,7 +152,7 @@ def _print_counts(folder: AnalysisFolder, plan: AnalysisPlan, options: TokensAna
 
 
 def print_place(folder: AnalysisFolder, plan: AnalysisPlan) -> None:
-    """Print which folder has the rows, and which tokens have no row."""
+    """Print the folder with the rows, and which tokens have no row."""
     if plan.observed:
         print_line(f"{plan.observed:,} observed tokens have no row: no policy sampled them")
     print_line(f"rows in {folder.path / 'parts'}/*.parquet")

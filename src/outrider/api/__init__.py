@@ -1,1 +1,1 @@
-"""Python functions with the same effects as the commands of the command line, exported by :mod:`outrider`."""
+"""Python functions that do the same as the commands of the command line. :mod:`outrider` exports them."""

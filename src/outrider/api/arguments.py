@@ -39,7 +39,7 @@ def folder_of(recipe: Recipe, out: str | Path | None) -> Path:
 
 
 def recipe_of(recipe: str | Path | Recipe, **given: Unpack[RecipeArguments]) -> Recipe:
-    """Return the recipe that the arguments of ``train`` describe, and write data rows and a model in memory to disk."""
+    """Return the recipe that the arguments of ``train`` describe. Write data rows and a model from memory to disk."""
     config, stages, model = given.get("config") or {}, given.get("stages") or (), given.get("model")
     if not isinstance(config, Mapping):
         raise UserError(f"config is {type(config).__name__}: give a mapping, as {{'train.steps': 200}}")
@@ -55,14 +55,14 @@ def recipe_of(recipe: str | Path | Recipe, **given: Unpack[RecipeArguments]) -> 
     def made(named: str | None) -> Recipe:
         if not stages:
             return _loaded(recipe, {**changes, **config}, setting, named)
-        # add the stages before config, since config may set an option of a stage, or a stream that a stage creates
+        # add the stages before config, since config may set options of a stage or of a stream that a stage creates
         explore = config.get("explore")
-        if explore is None:  # as plain data, so that config can change single options of the stages
+        if explore is None:  # convert to plain data, so that config can change single options of the stages
             explore = _loaded(recipe, changes, setting, named).resolved()["explore"]
         rest = {key: value for key, value in config.items() if key != "explore"}
         return _loaded(recipe, {**changes, "explore": [*explore, *stages], **rest}, setting, named)
 
-    try:  # check the recipe before anything is written, so that a mistake leaves no file
+    try:  # check the recipe before writing, so that a mistake leaves no files
         found = made(None if model is None else name_of_model(model))
     except UserError as error:
         if str(error).endswith("task is missing"):
@@ -86,8 +86,7 @@ _OF_TASK = ("data", "eval_data", "prompt", "reward", "reward_weights", "success_
 
 
 def _task(given: RecipeArguments, folder: Path, rows: dict[Path, bytes]) -> Any:
-    """Return the task as plain data, and add the data rows that are in memory to ``rows``, keyed by the file to
-    write."""
+    """Return the task as plain data. Add data rows that are in memory to ``rows``, by the path of the file to write."""
     data, eval_data = given.get("data"), given.get("eval_data")
     prompt, reward, environment = given.get("prompt"), given.get("reward"), given.get("environment")
     if isinstance(data, Task):
@@ -122,7 +121,7 @@ def _task(given: RecipeArguments, folder: Path, rows: dict[Path, bytes]) -> Any:
 
 
 def _place_of(environment: Any) -> str:
-    """Return the import path of an environment's class. The run checks on loading that the class is an environment."""
+    """Return the import path of an environment's class. When the run loads the class, it checks its type."""
     if isinstance(environment, str):
         return environment
     if not isinstance(environment, type):

@@ -1,4 +1,4 @@
-"""``outrider.bench``: a Python function that compares recipes at equal budgets."""
+"""``outrider.bench``, a Python function that compares recipes at equal budgets."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ def bench(
         setting: name of the setting (model, task, lengths, budget) for all recipes.
         config: option values for all recipes, by dotted key such as ``learn.lr``.
         seeds: number of runs per recipe, with the seeds ``first_seed``, ``first_seed + 1``, and so on.
-        tokens: budget of each run in generated tokens; default 1,600,000, unless training ``steps`` or ``seconds`` set
-            the budget.
-        base: name of the recipe that the other recipes are compared with; None: the first recipe.
+        tokens: budget of each run in generated tokens; default 1,600,000, unless ``steps`` or ``seconds`` of training
+            are the budget.
+        base: name of the recipe with which all other recipes are compared; None: the first recipe.
         points: number of evaluations during each run, evenly spaced over the budget; None: 4, or fewer if the budget is
             small. A small budget also lowers ``evaluate.problems`` and ``evaluate.n``, unless ``config`` sets these
             options.
-        tune: options to tune for each recipe before the comparison, see :class:`outrider.bench.spec.Tune`; for example
-            ``{"values": {"learn.lr": [1e-4, 2e-4]}, "tokens": 400_000}``.
-        final_test: final test set, on which only the final policies are measured, see
-            :class:`outrider.bench.spec.FinalTest`; for example ``{"problems": 500}``.
+        tune: options to tune for each recipe before the comparison, for example ``{"values": {"learn.lr": [1e-4,
+            2e-4]}, "tokens": 400_000}``; see :class:`outrider.bench.spec.Tune`.
+        final_test: final test set, on which only the final policies are measured, for example ``{"problems": 500}``;
+            see :class:`outrider.bench.spec.FinalTest`.
         at_once: number of concurrent runs; None: one per core.
 
     Raises:
@@ -102,30 +102,30 @@ class BenchResult:
 
     @cached_property
     def verdict(self) -> list[str]:
-        """Sentences that state which recipe is better in which metric and by how much, with confidence intervals; the
-        most important sentence comes first."""
+        """Sentences about which recipe is better in which metric and by how much, with confidence intervals. The most
+        important sentence comes first."""
         from outrider.bench.verdict import verdict
 
         return verdict(self._report)
 
     @cached_property
     def table(self) -> DataFrame:
-        """One row for the model before training and one per recipe: the mean of each metric over seeds at the end of
-        the budget, with its 95 % confidence interval."""
+        """The mean of each metric over seeds at the end of the budget, with its 95 % confidence interval. There is one
+        row for the model before training, and one row per recipe."""
         arms = [self._report.before, *self._report.arms]
         return self._frame({arm.name: {q: self._report.value(arm, q) for q in self._report.quantities} for arm in arms})
 
     @cached_property
     def differences(self) -> DataFrame:
-        """One row per recipe except ``base`` (default: the first recipe): each metric's paired difference from
-        ``base``, with its 95 % confidence interval."""
+        """The paired difference of each metric from ``base`` (default: the first recipe), with its 95 % confidence
+        interval. There is one row per recipe except ``base``."""
         others = [arm for arm in self._report.arms if arm.name != self._report.bench.base]
         return self._frame(
             {arm.name: {q: self._report.against_base(arm, q) for q in self._report.policy} for arm in others}
         )
 
     def plot(self) -> Figure:
-        """Plot pass@1 against pass@k during training, and pass@1 and pass@k over generated tokens."""
+        """Plot pass@1 against pass@k during training, and both pass@1 and pass@k over generated tokens."""
         from outrider.bench.picture import frontier_figure
         from outrider.screen.notebook import show_figures
 

@@ -1,4 +1,4 @@
-"""``outrider.evaluate``: a Python function that measures one model on held-out problems."""
+"""``outrider.evaluate``, a Python function that evaluates one model on held-out problems."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class EvaluationResult(Evaluation):
-    """The result of an evaluation, which a notebook displays as a table. For a result ``found``, pass@8 is
-    ``found.overall.pass_at[8].value``, and ``found.plot()`` plots pass@k."""
+    """The result of an evaluation, which a notebook displays as a table. If ``found`` is a result, its pass@8 is
+    ``found.overall.pass_at[8].value``, and ``found.plot()`` plots its pass@k."""
 
     def plot(self) -> Figure:
         """Plot pass@k against k, with 95 % confidence intervals."""
@@ -45,14 +45,14 @@ class EvaluationResult(Evaluation):
 
 
 def result_of(data: Mapping[str, Any]) -> EvaluationResult:
-    """Build an evaluation result from the data in a file of a run folder."""
+    """Return the evaluation result for the JSON data that a run folder stores."""
     found = Evaluation.from_json(data)
     return EvaluationResult(**{field.name: getattr(found, field.name) for field in fields(found)})
 
 
 def all_of_a_suite(options: Evaluate) -> Evaluate:
-    """Return the options, changed to use all problems of a benchmark suite unless the options set a number of
-    problems."""
+    """Return the options for a benchmark suite. If they set no number of problems, all problems of the suite are
+    used."""
     if not isinstance(options.task, Suite) or "problems" in options.evaluate.model_fields_set:
         return options
     everything = options.evaluate.model_copy(update={"problems": options.task.size})
@@ -70,7 +70,7 @@ def evaluate(
     ranks: int = 1,
     out: str | Path | None = None,
 ) -> EvaluationResult:
-    """Measure a model on held-out problems: pass@k, majority vote and greedy accuracy, with confidence intervals.
+    """Measure a model's pass@k, majority vote and greedy accuracy on held-out problems, with confidence intervals.
 
     The command ``outrider evaluate`` calls the same code.
 
@@ -78,12 +78,12 @@ def evaluate(
         model: a folder, a hub name, ``base:<name>``, or a pair ``(model, tokenizer)`` from transformers, which is
             written to ``data/`` next to ``out``.
         task: a task, or a task as written in a recipe: ``"countdown"``, ``{"table": {…}}``.
-        protocol: name of the paper whose evaluation protocol to use: dr-grpo, dars, xrpo or still.
+        protocol: name of the paper whose evaluation protocol is used: dr-grpo, dars, xrpo or still.
         n: samples per problem.
-        problems: number of held-out problems; by default, a suite uses all of its problems.
+        problems: number of held-out problems; a suite uses all of its problems by default.
         config: option values by dotted key, such as ``{"sample.max_tokens": 96}``.
         ranks: number of processes; 0: one per core.
-        out: folder for the rollouts, the numbers and a table of the results; None: no files are written.
+        out: folder for the rollouts, the metrics and a table of the results; None: no files are written.
 
     Raises:
         UserError: an argument is invalid, or ``out`` is not empty.

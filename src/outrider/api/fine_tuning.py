@@ -1,4 +1,4 @@
-"""``outrider.sft``: supervised fine-tuning on the solutions that a task provides."""
+"""``outrider.sft``, a Python function for supervised fine-tuning on the solutions that a task provides."""
 
 from __future__ import annotations
 

@@ -13,8 +13,7 @@ from outrider.sample.options import SampleOptions
 def generate(
     model: str, policy: PolicyOptions, sample: SampleOptions, prompts: Sequence[str], n: int, seed: int
 ) -> list[list[str]]:
-    """Return ``n`` responses to each prompt, sampled from the policy in the same way as in a run. See
-    :meth:`outrider.Run.generate`."""
+    """Return ``n`` responses to each prompt, sampled from the policy as in a run; see :meth:`outrider.Run.generate`."""
     if isinstance(prompts, str):
         raise UserError("prompts is one text: give a list of texts")
     if n < 1:

@@ -1,4 +1,4 @@
-"""Writes a model that is in memory to a folder, from which a run can load the model."""
+"""Writes a model that is in memory to a folder from which a run can load it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from outrider.errors import UserError
 
 
 def name_of_model(model: Any) -> str:
-    """Return a model's name or path as text. For a pair of model and tokenizer, return a placeholder for the folder of
-    the pair.
+    """Return a model's name or path as text. For a pair of model and tokenizer, return a placeholder for its folder.
 
     Raises:
-        UserError: ``model`` is neither a name, a path nor such a pair.
+        UserError: ``model`` is neither a name nor a path nor a pair of model and tokenizer.
     """
     if isinstance(model, str | Path):
         return str(model)
@@ -60,7 +59,7 @@ def write_model(model: tuple[Any, Any], folder: Path) -> str:
 
 
 def _without_padding(file: Path) -> bytes:
-    """Return the content of a tokenizer's file, without the padding and truncation settings of the tokenizer's last
-    call."""
+    """Return the content of a tokenizer's file without padding and truncation, which the tokenizer's last call has
+    set."""
     data = json.loads(file.read_bytes())
     return json.dumps({key: value for key, value in data.items() if key not in ("padding", "truncation")}).encode()

@@ -1,4 +1,4 @@
-"""``outrider.report`` and ``outrider.compare``: a report on one run, and a comparison of several runs."""
+"""``outrider.report`` and ``outrider.compare``, which report on one run and compare several runs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ if TYPE_CHECKING:
 
 
 def report(path: str | Path, *, columns: Mapping[str, str] | None = None, out: str | Path | None = None) -> Report:
-    """Examine a run, and write ``report.html`` and ``report.json`` with detected problems (findings), curves and
-    rollouts.
+    """Check a run, and write ``report.html`` and ``report.json`` with findings (detected issues), curves and rollouts.
 
     The command ``outrider report`` calls the same code. Notices about unreadable parts are printed to standard error.
 
     Args:
         path: a run folder, or rollouts of another framework.
-        columns: names of the record's fields by Outrider's column names, for rollouts of another framework.
+        columns: for rollouts of another framework, the record field for each of Outrider's columns.
         out: a file that ends in ``.html`` (the JSON file is written next to it), or a folder for both files; default:
             the run folder.
 
@@ -37,13 +36,13 @@ def report(path: str | Path, *, columns: Mapping[str, str] | None = None, out: s
 
 
 def compare(*runs: str | Path, columns: Mapping[str, str] | None = None, out: str | Path | None = None) -> Report:
-    """Compare each run with the first run at equal numbers of generated tokens, problem by problem.
+    """Compare each run with the first run, problem by problem, at equal numbers of generated tokens.
 
     The command ``outrider compare`` calls the same code. Notices about unreadable parts are printed to standard error.
 
     Args:
         runs: run or evaluation folders, or rollouts of another framework.
-        columns: names of the record's fields by Outrider's column names, for rollouts of another framework.
+        columns: for rollouts of another framework, the record field for each of Outrider's columns.
         out: a file that ends in ``.html`` (the JSON file is written next to it), or a folder for ``compare.html`` and
             ``compare.json``; None: no files are written.
 

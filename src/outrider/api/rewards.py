@@ -21,17 +21,17 @@ from outrider.verify.weighted_sum import WeightedSum
 def verifier_of(reward: Any, weights: Sequence[float] | None = None, success_at: float | None = None) -> Any:
     """Return the verifier that the argument ``reward`` of :func:`outrider.train` describes.
 
-    A verifier instance, a name or a mapping is used as in a recipe. A function that can be imported is called in
-    separate processes, so that a call that hangs can be killed. A function that cannot be imported is called in the
-    run's own process. A list of rewards becomes a weighted sum.
+    A verifier instance, a name or a mapping means the same as in a recipe. An importable function is called in separate
+    processes, so that a hanging call can be killed. Any other function is called in the run's own process. A list of
+    rewards becomes a weighted sum.
 
     Args:
         success_at: minimum score of a correct response, for a reward function or a weighted sum.
 
     Raises:
         UserError: ``reward`` has an unsupported type, or is a function with unsupported parameters; ``weights`` is
-            given without a list of rewards; or ``success_at`` is given for a verifier that itself decides which
-            responses are correct.
+            given without a list of rewards; or ``success_at`` is given for a verifier that has its own rule for correct
+            responses.
     """
     if success_at is not None and not isinstance(success_at, int | float):
         raise UserError(f"success_at is {success_at!r:.40}, not a number")
@@ -57,18 +57,17 @@ def verifier_of(reward: Any, weights: Sequence[float] | None = None, success_at:
 
 
 def given_again(task: Mapping[str, Any], reward: Any) -> dict[str, Any]:
-    """Return the change to a run's configuration that restores reward functions that exist only in the caller's
-    process.
+    """Return the change of a run's configuration that restores reward functions of the caller's process.
 
-    The run's weights and ``success_at`` do not change.
+    Such functions cannot be imported, so the caller passes them again. Weights and ``success_at`` do not change.
 
     Args:
         task: the task in the run's configuration.
         reward: the function, or a list of functions.
 
     Raises:
-        UserError: the run's verifier can import its functions and needs no ``reward``, or has a different number of
-            rewards.
+        UserError: the run's verifier needs no ``reward``, since it can import its functions, or it has a different
+            number of rewards.
     """
     recorded = (task.get("table") or {}).get("verifier")
     [(name, options)] = recorded.items() if isinstance(recorded, Mapping) else [("", {})]
@@ -91,7 +90,7 @@ def _given_again(name: str, options: Mapping[str, Any], reward: Any) -> Any:
 
 
 def style_of(function: Callable[..., Any]) -> Style:
-    """Return the calling convention of a function, from the names of its parameters.
+    """Return the calling convention of a reward function, which the names of its parameters determine.
 
     >>> style_of(lambda completions, **columns: [0.0]), style_of(lambda problem, completion: 1.0)
     ('trl', 'plain')
@@ -121,8 +120,8 @@ def _weighted_sum(parts: list[Any], weights: Any, at: Mapping[str, Any]) -> Any:
 
 
 class SumInProcess(WeightedSum):
-    """A weighted sum with a reward function that exists only in this process, and so is called in this process without
-    a time limit."""
+    """A weighted sum with a reward function that exists only in this process. It is called in this process without a
+    time limit."""
 
     pooled: ClassVar[bool] = False
 
@@ -142,7 +141,7 @@ class InProcess(Function):
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> InProcess:
         copied = type(self)(**self.model_dump())
         copied._in_sum = self._in_sum
-        copied._callable = self._callable  # shared: it may belong to an object with state or a model
+        copied._callable = self._callable  # shared, since it may belong to a model or an object with state
         return copied
 
     @cached_property
@@ -157,7 +156,7 @@ class InProcess(Function):
     def sources(self) -> dict[str, str]:
         try:
             return {self.function: inspect.getsource(inspect.unwrap(self._callable))}  # type: ignore[arg-type]
-        except (TypeError, OSError):  # a run read from disk, an object, or code from a prompt
+        except (TypeError, OSError):  # a run from disk, an object without source, or interactive code
             return {self.function: ""}
 
     def verify_answer(self, problem: Problem, text: str, finished: bool) -> Verdict:
@@ -167,13 +166,13 @@ class InProcess(Function):
             if self._in_sum:  # the sum skips this reward
                 raise
             return Verdict(Outcome.ERROR, math.nan, detail=str(error))
-        except Exception as error:  # noqa: BLE001  # a bug in the function does not end the run, as in the pool
+        except Exception as error:  # noqa: BLE001  # as in separate processes, a bug in the function does not end the run
             return Verdict(Outcome.ERROR, math.nan, detail=f"{type(error).__name__}: {error}")
 
 
 def _can_be_imported(where: str, reward: Callable[..., Any]) -> bool:
-    """Return whether a function can be imported. A function inside another function cannot be imported. A function in
-    ``__main__`` must not be imported, since the import would run the caller's script again."""
+    """Return whether a function can be imported, which is False for nested functions. It is also False for functions in
+    ``__main__``, since an import would run the caller's script again."""
     if where.startswith("__main__:") or not where.rpartition(":")[2].isidentifier():
         return False
     try:

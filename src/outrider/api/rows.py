@@ -1,4 +1,4 @@
-"""Writes rows that are in memory to a file, from which a run can read the rows as a table."""
+"""Writes rows that are in memory to a file that a run can read as a table."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from outrider.record.disk import write_atomically
 
 
 def table_of(data: Any, folder: Path, name: str) -> str:
-    """Return the path of a table: ``data`` itself if it is a path, otherwise a new file in ``folder`` with the rows.
+    """Return the path of a table. If ``data`` is not a path, write its rows to a new file in ``folder``.
 
     The file's name is a hash of its content, so a resumed run with the same rows uses the same file.
 
     Args:
         data: a path (or ``hf:name``), a list of dicts, a pandas or polars frame, or a ``datasets.Dataset``.
-        name: name of the rows in error messages.
+        name: name for the rows in error messages.
 
     Raises:
         UserError: ``data`` has another type or no rows, or a row is not plain JSON data.
@@ -32,8 +32,11 @@ def table_of(data: Any, folder: Path, name: str) -> str:
 
 
 def file_of(data: Any, folder: Path, name: str) -> tuple[Path, bytes]:
-    """Return the path and the content of the file for rows in memory, but write no file. Raises the errors of
-    :func:`table_of`."""
+    """Return the path and the content of the file for rows in memory, without writing the file.
+
+    Raises:
+        UserError: see :func:`table_of`.
+    """
     rows = list(_rows(data, name))
     if not rows:
         raise UserError(f"{name} has no rows")
@@ -42,8 +45,8 @@ def file_of(data: Any, folder: Path, name: str) -> tuple[Path, bytes]:
 
 
 def write_rows(path: Path, content: bytes) -> None:
-    """Write a file of rows unless the file exists. An existing file has the same content, since a file's name is a hash
-    of its content."""
+    """Write a file of rows unless it exists. Since a file's name is a hash of its content, an existing file has the
+    same content."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, content)
@@ -80,8 +83,8 @@ def _line(row: Mapping[str, Any], i: int, name: str) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Convert NumPy numbers and arrays to plain Python, but not NumPy dates, which would become numbers without a
-    unit."""
+    """Convert NumPy numbers and arrays to plain Python values. NumPy dates are not converted, since they would become
+    numbers without a unit."""
     if hasattr(value, "tolist") and getattr(getattr(value, "dtype", None), "kind", "") not in ("M", "m"):
         return value.tolist()
     raise TypeError(f"{value!r:.40} of type {type(value).__name__}")

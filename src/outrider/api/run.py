@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """The folder of a finished or a running run. Each property reads the files again, and reading does not lock the
-    folder.
+    """The folder of a finished or unfinished run. Each property reads the files again, without locking the folder.
 
     Data frames need pandas (``pip install 'outrider[notebook]'``).
 
@@ -59,12 +58,12 @@ class Run:
 
     @property
     def _present(self) -> dict[str, Any]:
-        """The configuration, with option names of older versions replaced by the names in this version."""
+        """The configuration, in which this version's names replace the option names of older versions."""
         return config_of_run(self.config)
 
     @property
     def metrics(self) -> DataFrame:
-        """One row per step: the metrics of ``metrics.jsonl`` and the seconds of ``timing.jsonl``."""
+        """The metrics in ``metrics.jsonl`` and the seconds in ``timing.jsonl``, with one row per step."""
         frame = pandas().DataFrame
         metrics, timing = frame(self._folder.metrics()), frame(self._folder.timing())
         if metrics.empty:
@@ -73,8 +72,8 @@ class Run:
 
     @property
     def evaluations(self) -> DataFrame:
-        """One row per evaluation: the training step, pass@k and other metrics, and the bounds of their 95 % confidence
-        intervals."""
+        """The metrics of each evaluation, such as pass@k, with the bounds of their 95 % confidence intervals. There is
+        one row per evaluation, with its training step."""
         rows = []
         for step, found in self._folder.evaluations().items():
             overall = found["overall"]
@@ -96,14 +95,14 @@ class Run:
 
         Args:
             step: training step; None: all steps.
-            correct: True: only rollouts with a correct verdict; False: only rollouts without a correct verdict; None:
+            correct: True selects rollouts with a correct verdict, False selects all other rollouts, and None selects
                 all rollouts.
-            name: ``train`` for training rollouts; ``evaluate`` for sampled and ``greedy`` for greedy rollouts of
-                evaluations.
+            name: ``train`` for training rollouts, ``evaluate`` for the sampled rollouts of evaluations, or ``greedy``
+                for their greedy rollouts.
             columns: columns of ``rollouts/*.parquet``; None: all.
 
         Raises:
-            UserError: a file is damaged, or there are no rollouts of that name or step.
+            UserError: a file is damaged, or the run has no rollouts of that name or step.
             ValueError: a column is unknown.
         """
         frame = pandas().DataFrame
@@ -121,7 +120,7 @@ class Run:
 
     @property
     def findings(self) -> list[Finding]:
-        """The problems that a report detects in the run so far, worst first, each with a name, a sentence, numbers and
+        """The issues that a report detects in the run so far, worst first. Each has a name, a sentence, numbers and
         advice."""
         from outrider.report.report_command import made_of, print_notices
 
@@ -130,8 +129,7 @@ class Run:
         return made.findings
 
     def plot(self) -> Figure:
-        """Plot reward, pass@1, entropy and shares of solved groups over the run, and pass@k before and after
-        training."""
+        """Plot reward, pass@1, entropy and groups by outcome over the run, and pass@k before and after training."""
         from outrider.screen.curves import curves_figure
         from outrider.screen.notebook import show_figures
 
@@ -147,10 +145,10 @@ class Run:
         return folder / "report.html"
 
     def view(self, port: int = 0) -> Viewer:
-        """Browse the rollouts in a web browser or in a notebook cell; needs the extra ``view``.
+        """Serve pages to browse the rollouts in a web browser or a notebook cell. This needs the extra ``view``.
 
         Args:
-            port: port of the server; 0: any free port.
+            port: port of the server; 0 selects any free port.
 
         Raises:
             UserError: see :class:`outrider.api.viewing.Viewer`.
@@ -167,12 +165,13 @@ class Run:
         step: int | None = None,
         project: str | None = None,
     ) -> list[Path]:
-        """Write the rollouts for another tool, and return the written paths. Notices about the export go to standard
-        error.
+        """Write the rollouts in the format of another tool, and return the written paths.
+
+        Notices about the export are printed to standard error.
 
         Args:
             to: ``"inspect"`` (one ``.eval`` log per split and step), ``"trackio"`` (traces) or ``"parquet"``.
-            out: output folder; default ``export/TARGET`` in the run folder, for trackio, trackio's own folder.
+            out: output folder; default ``export/TARGET`` in the run folder or, for trackio, trackio's own folder.
             split: ``train``, ``evaluate`` or ``greedy``; None: all splits.
             step: training step; None: all steps.
             project: name of the trackio project.
@@ -195,7 +194,7 @@ class Run:
         """Continue the run from its last checkpoint, with its own configuration and the changes in ``config``.
 
         Args:
-            reward: the reward function, if the run was given a function that other processes cannot import.
+            reward: the run's reward function, required if the function cannot be imported.
         """
         import outrider
 
@@ -213,12 +212,13 @@ class Run:
         config: Mapping[str, Any] | None = None,
         reward: Any = None,
     ) -> EvaluationResult:
-        """Measure the trained policy on the run's held-out problems, with the run's sampling options; write nothing.
+        """Measure the trained policy on the run's held-out problems, with the run's sampling options. No file is
+        written.
 
         Args:
             n, problems: samples per problem, and number of problems; None: as in the run.
             config: options of ``sample`` and ``evaluate`` by dotted key, such as ``{"sample.temperature": 0.6}``.
-            reward: the reward function, if the run was given a function that other processes cannot import.
+            reward: the run's reward function, required if the function cannot be imported.
 
         Raises:
             UserError: the run has not written its model yet, or an argument is invalid.
@@ -237,16 +237,16 @@ class Run:
     ) -> list[list[str]]:
         """Return ``n`` responses of the trained policy to each prompt.
 
-        A prompt is plain text, like the prompt of a task's problem. With ``policy.chat`` the prompt becomes the user
-        message of a chat.
+        A prompt is plain text, like the prompt of a task's problem. If the run sets ``policy.chat``, the prompt becomes
+        the user message of a chat.
 
         Args:
             config: sampling options to change, such as ``{"temperature": 0.6, "max_tokens": 512}``; other options keep
                 the values of the run.
 
         Raises:
-            UserError: the run has not written its model yet, or a prompt leaves no room for a response in the model's
-                context.
+            UserError: the run has not written its model yet, or a prompt is so long that the model's context has no
+                room for a response.
         """
         from outrider.api.generation import generate
         from outrider.config import load_options
@@ -269,14 +269,14 @@ class Run:
         return AutoModelForCausalLM.from_pretrained(place), AutoTokenizer.from_pretrained(place)
 
     def _trained(self) -> Path:
-        """Return the folder of the trained policy. Raise UserError if the policy is not written yet."""
+        """Return the folder of the trained policy. If the run has not written its model yet, raise UserError."""
         if not (self._folder.model / "config.json").is_file():
             raise UserError(f"{self.path} holds no model yet: it is written at the end of a run")
         return self._folder.model
 
     @property
     def _policy(self) -> dict[str, Any]:
-        """The options for loading the policy, without the options for training the policy."""
+        """The options for loading the policy, without options that only affect training."""
         from outrider.model.options import PolicyOptions
 
         return {key: value for key, value in self._present["policy"].items() if key in PolicyOptions.model_fields}
@@ -301,8 +301,8 @@ class Run:
 
 
 def _that_are(correct: bool, outcomes: Any) -> Any:
-    """Return a mask of the correct rollouts or, if ``correct`` is False, of all other rollouts. A rollout without a
-    verdict is not correct."""
+    """Return a mask of the correct rollouts or, if ``correct`` is False, of all other rollouts. Rollouts without a
+    verdict do not count as correct."""
     import pyarrow.compute as pc
 
     found = pc.fill_null(pc.equal(outcomes, "correct"), False)

@@ -1,4 +1,4 @@
-"""``outrider.score``: computes verdicts and pass@k for saved generations, without a model."""
+"""``outrider.score``, a Python function that computes verdicts and pass@k for saved generations, without a model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def score(
     columns: Mapping[str, str] | None = None,
     out: str | Path | None = None,
 ) -> Scored:
-    """Verify saved generations with a task's verifier, and return verdicts, pass@k and majority vote with intervals.
+    """Verify saved generations with a task's verifier. Return verdicts, pass@k and majority vote, with intervals.
 
     The command ``outrider score`` calls the same code.
 
@@ -33,9 +33,9 @@ def score(
             frame, or a ``datasets.Dataset``.
         task: a task, or a task as written in a recipe: ``"countdown"``, ``{"table": {…}}``.
         problems: number of held-out problems; None: all problems of a table or a suite.
-        columns: map from Outrider's column names to the names of the rows' fields, such as ``{"problem": "prompt",
-            "text": "response"}``.
-        out: folder for the verdicts, the numbers and a table of the results, which ``outrider.report`` can read; None:
+        columns: for each of Outrider's columns, the field of the rows, such as ``{"problem": "prompt", "text":
+            "response"}``.
+        out: folder for the verdicts, the metrics and a table of the results, which ``outrider.report`` can read; None:
             no files are written.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Training under the caller's control: step by step in a loop, or with hooks that are called after the steps."""
+"""Lets the caller control training, step by step in a loop, or with hooks that a run calls after its steps."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Base class of hooks for a run in one process: ``outrider.train(…, callbacks=[…])``. Override the methods you
-    need.
+    """Base class of hooks for a run in one process, as in ``outrider.train(…, callbacks=[…])``. Override the methods
+    that you need.
 
-    A hook may use ``session.evaluate()``, ``session.save()`` and ``session.run``. An exception in a hook ends the run
-    without a checkpoint, like an exception in the loop of a :class:`outrider.Session`.
+    A hook may use ``session.evaluate()``, ``session.save()`` and ``session.run``. Like an exception in the loop of a
+    :class:`outrider.Session`, an exception in a hook ends the run without a checkpoint.
 
     >>> class Patience(Callback):
     ...     best, waited = 0.0, 0
@@ -37,17 +37,17 @@ class Callback:
     """
 
     def on_begin(self, session: Session) -> None:
-        """Called before the first step, when the run folder is open."""
+        """Called before the first step, after the run folder was opened."""
 
     def on_step(self, session: Session, step: TrainingStep) -> bool | None:
-        """Called after each recorded step. Return True to end the run, which then writes its last evaluation, the model
-        and a table of the results."""
+        """Called after each step, when its results are recorded. Return True to end the run, which then writes its last
+        evaluation, the model and a table of the results."""
 
     def on_evaluation(self, session: Session, step: int, evaluation: Evaluation) -> None:
-        """Called when the policy has been evaluated after step number ``step``; 0 is the evaluation before training."""
+        """Called after each evaluation. ``step`` is the number of steps before the evaluation; 0 means untrained."""
 
     def on_end(self, session: Session) -> None:
-        """Called after the model is written; not called for a run that was stopped or that failed."""
+        """Called after the model is written. Not called if the run was stopped or failed."""
 
 
 class Session:
@@ -60,10 +60,10 @@ class Session:
                 if step.metrics["entropy"] < 0.05:
                     break
 
-    A loop that runs to the end gives results that are bit-identical to those of ``outrider.train``, including
-    evaluations and checkpoints. Leaving the ``with`` block early saves a checkpoint, unless an error ends the block.
-    Leaving the block after the run's last step calls :meth:`finish`. SIGTERM takes effect between steps, and also saves
-    a checkpoint.
+    If the loop runs to the end, all results are bit-identical to those of ``outrider.train``, including evaluations and
+    checkpoints. If the ``with`` block ends before the run's last step, a checkpoint is saved, unless an error ended the
+    block. If the block ends after the last step, :meth:`finish` is called. SIGTERM takes effect between steps, and also
+    saves a checkpoint.
 
     Args:
         callbacks: hooks, see :class:`outrider.Callback`.
@@ -158,7 +158,7 @@ class Session:
         self._training = None
 
     def _left(self, kind: type[BaseException] | None, *error: object) -> None:
-        """Finish or save the run when the ``with`` block ends. This method is registered last, so its errors are
+        """Finish or save the run when the ``with`` block ends. This callback is registered last, so that its errors are
         handled like errors in the block."""
         run = self._begun
         if kind is not None or self._finished:
@@ -171,7 +171,7 @@ class Session:
     def evaluate(self) -> EvaluationResult:
         """Measure the current policy on the held-out problems, and record the evaluation.
 
-        The policy is evaluated once per step: a second call after the same step returns the result of the first call.
+        The policy is evaluated at most once per step. A second call after the same step returns the first result.
         """
         step = self._begun.trainer.counters.step
         self._begun.evaluate(step)
@@ -180,15 +180,15 @@ class Session:
         return result_of(folder.evaluations()[step])
 
     def finish(self) -> None:
-        """End the run: evaluate if the recipe asks for a last evaluation, save a checkpoint, and write the model and a
-        table of the results."""
+        """End the run. Evaluate if the recipe has an evaluation after training, save a checkpoint, and write the model
+        and a table of the results."""
         run = self._begun
         if self._evaluating:
             raise UserError("session.finish() is not for on_evaluation: return True from on_step")
         if self._finished:
             return
         if run.trainer.finished:
-            for _ in self._rest:  # no step is left; this runs what is due after the last step
+            for _ in self._rest:  # no step is left, but the loop runs the work after the last step
                 pass
         elif self.recipe.evaluate.after:
             run.evaluate(run.trainer.counters.step)
@@ -199,13 +199,13 @@ class Session:
             callback.on_end(self)
 
     def save(self) -> str:
-        """Write a checkpoint of the state after the last step, and return a sentence that says where a resumed run
-        continues."""
+        """Write a checkpoint of the current state, unless it is already saved. Return where a resumed run continues,
+        such as ``after step 20``."""
         return self._begun.save_if_new()
 
     @property
     def run(self) -> Run:
-        """The run in its current state, for reading. The run can also be read after the ``with`` block."""
+        """The run in its current state, for reading. This also works after the ``with`` block."""
         return Run(self.path)
 
     @property

@@ -1,4 +1,4 @@
-"""``outrider.train``: a Python function that trains a policy with a recipe."""
+"""``outrider.train``, a Python function that trains a policy with a recipe."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def train(
         recipe: a shipped recipe, a YAML file, or a recipe from :func:`outrider.load_recipe`.
         setting: name of a setting, which sets model, task, lengths and budget.
         model: a folder, a hub name, a shipped ``base:<name>``, or a pair ``(model, tokenizer)`` from transformers,
-            which is written to ``data/`` next to the run folder. Without a setting, the recipe determines lengths and
-            learning rate, and ``data`` is required.
+            which is written to ``data/`` next to the run folder. Without a setting, lengths and learning rate come from
+            the recipe, and ``data`` is required.
         data: training problems: a path, ``hf:name``, a list of dicts, a pandas or polars frame, a ``datasets.Dataset``,
             or a task. Rows are written to ``data/`` next to the run folder.
         eval_data: held-out problems, in any of the forms of ``data``; required unless ``data`` is a task.
@@ -60,10 +60,10 @@ def train(
         config: option values by dotted key, such as ``{"learn.lr": 1e-6}``; these values override the arguments above.
         out: the run folder; default ``runs/<recipe>-<seed>``.
         resume: whether to continue from the last checkpoint in the run folder.
-        force: whether to train although the memory estimate advises against it, or to resume although the configuration
-            has changed.
-        callbacks: hooks that are called after steps and evaluations, see :class:`outrider.Callback`; only for runs of
-            one process.
+        force: whether to train although the run is estimated not to fit into memory, or to resume although the
+            configuration has changed.
+        callbacks: hooks that are called after steps and evaluations, only for runs of one process; see
+            :class:`outrider.Callback`.
 
     Raises:
         UserError: an argument is invalid; the message names the recipe key that the argument sets.
@@ -108,5 +108,5 @@ def train(
 
 
 def _verifier(task: Any) -> Any:
-    """Return the verifier of a table task, or of the table of problems in an environment task."""
+    """Return the verifier of a table task, or the verifier of an environment task's table of problems."""
     return getattr(getattr(task, "problems", task), "verifier", None)

@@ -1,4 +1,4 @@
-"""``outrider.validate``: finds mistakes in a task's data before a run."""
+"""``outrider.validate``, a Python function that finds mistakes in a task's data before a run."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def validate(
     config: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
 ) -> TaskReport:
-    """Check a task's data: gold answers, repeated problems, training problems that are also held out, prompt lengths.
+    """Check a task's data for wrong gold answers, duplicates, held-out training problems and long prompts.
 
     ``validate(…).passes`` is True if a run can use all data. The command ``outrider validate`` calls the same code.
 
     Args:
         task: a task, a task as written in a recipe (``"countdown"``, ``{"table": {…}}``), a YAML file with a task, or a
             recipe.
-        setting: name of the setting for the recipe, if ``task`` is a recipe.
+        setting: if ``task`` is a recipe, the name of its setting.
         model: model whose tokenizer counts the tokens of the prompts.
         config: option values by dotted key, such as ``{"near": 0.8}``.
         out: folder for ``validate.md`` and ``validate.json``; None: no files are written.
@@ -49,8 +49,8 @@ def validate(
 
 
 def task_data(text: str, setting: str | None) -> dict[str, Any]:
-    """Return the task that ``text`` names, as data. If ``text`` names a recipe, also return its model and response
-    length.
+    """Return the task that ``text`` names as plain data, with the model and the response length if ``text`` names a
+    recipe.
 
     Raises:
         UserError: the task or recipe does not exist, or a setting is given for a task.
@@ -63,7 +63,7 @@ def task_data(text: str, setting: str | None) -> dict[str, Any]:
 
 
 def _task(text: str) -> Any:
-    """Return the task that ``text`` names, as data; None if ``text`` names a recipe."""
+    """Return the task that ``text`` names as plain data; None if ``text`` names a recipe."""
     if text in TASKS or text.lstrip().startswith("{"):
         return read_yaml(text, f"TASK {text}")
     if is_import_path(text):

@@ -1,4 +1,4 @@
-"""A web viewer of runs for Python code and notebooks."""
+"""Opens the web viewer of runs from Python code and notebooks."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from outrider.model.places import local_tokenizer
 
 
 class Viewer:
-    """The pages of ``outrider view``, served only to this machine until :meth:`close` or the end of the process.
+    """A server for the pages of ``outrider view``. It serves only this machine, until :meth:`close` or the end of the
+    process.
 
-    If the notebook runs on this machine, a cell whose last value is the viewer shows the pages.
+    If a notebook runs on this machine, a cell whose last value is the viewer shows the pages.
 
     Args:
-        paths: run folders, or rollouts that another framework wrote.
-        port: port of the server; 0: any free port.
+        paths: run folders, or rollouts of another framework.
+        port: port of the server; 0 selects any free port.
 
     Attributes:
         address: URL of the first page.
@@ -36,7 +37,7 @@ class Viewer:
         )
 
     def close(self) -> None:
-        """Stop the server; a second call does nothing."""
+        """Stop the server. A second call has no effect."""
         self._open.close()
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The command line: ``outrider COMMAND``. Each command is a module, whose slow imports run only with the command."""
+"""The command line, ``outrider COMMAND``. Each command is a module, whose slow imports run only for this command."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ COMMANDS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status.
 
-    For a user's mistake, one sentence is printed on stderr, and the status is 2. An interrupt or SIGTERM also prints
-    one sentence; the status is 130 for an interrupt and 143 for SIGTERM. If the reader of a pipe has closed it, the
-    status is 141, without a message. Any other exception is a bug and keeps its traceback.
+    After a user's mistake, one sentence is printed on stderr, and the status is 2. An interrupt (status 130) or SIGTERM
+    (status 143) also prints one sentence. If the reader of a pipe has closed it, the status is 141, without a message.
+    Any other exception is a bug and keeps its traceback.
     """
     open_closed()
     try:
         try:
             return _run(argv)
         finally:
-            sys.stdout.flush()  # flushed here, where errors are still handled
+            sys.stdout.flush()  # flush here, where errors are still handled
     except (BrokenPipeError, SystemExit) as error:  # argparse and rich raise SystemExit, rich on a closed pipe
         if let_go_of_unread() or (isinstance(error, SystemExit) and isinstance(error.__context__, BrokenPipeError)):
             return UNREAD
@@ -73,7 +73,7 @@ def _print_mistake(mistake: object) -> int:
 def _not_utf8(words: Sequence[str]) -> str:
     """Return the first word that is not UTF-8, in Python's notation for bytes; "" if all words are UTF-8.
 
-    Records and messages can only contain UTF-8.
+    Such words are rejected, since records and messages can only contain UTF-8.
     """
     bad = (word for word in words if any("\udc80" <= character <= "\udcff" for character in word))
     return next((repr(word.encode("utf-8", "surrogateescape"))[1:] for word in bad), "")
@@ -104,7 +104,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Build the parser of the whole command line, without importing the code that commands run."""
+    """Build the parser for the whole command line, without importing the code that the commands run."""
     parser = argparse.ArgumentParser(
         prog="outrider",
         description="Exploration in reinforcement learning with verifiable rewards.",
@@ -113,5 +113,5 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:
         command.add_to(commands)
-    parser.set_defaults(parser=parser)  # for the completion script, which is generated from the parser
+    parser.set_defaults(parser=parser)  # the completion script is generated from the parser
     return parser

@@ -1,4 +1,4 @@
-"""Code shared by several commands: overrides, printing a resolved configuration, and the end of a dry run."""
+"""Code that several commands share, for overrides, for printing a resolved configuration, and for dry runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def folder(text: str) -> Path:
 
 
 class OldOption(argparse.Action):
-    """An option of an older Outrider version; using it is an error that states the option's current name, ``dest``."""
+    """An option of an older Outrider version. Its use is an error that names the present option, ``dest``."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
@@ -34,7 +34,7 @@ class OldOption(argparse.Action):
 
 
 def add_overrides(parser: argparse.ArgumentParser, example: str) -> None:
-    """Add ``key=value`` overrides, and ``--dry-run``, which prints the resolved configuration."""
+    """Add ``key=value`` overrides and the option ``--dry-run``, which prints the resolved configuration."""
     parser.add_argument(
         "overrides", nargs="*", metavar="key=value", help=f"options to change, by dotted key, e.g. {example}"
     )
@@ -51,7 +51,7 @@ def add_setting(parser: argparse.ArgumentParser) -> None:
 
 
 def print_yaml(data: dict[str, Any]) -> int:
-    """Print data as YAML, for ``--dry-run``; return 0."""
+    """Print data as YAML, for ``--dry-run``, and return 0."""
     from outrider.config import dump_yaml
 
     sys.stdout.write(dump_yaml(data))
@@ -73,7 +73,7 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
 
 
 def columns(arguments: argparse.Namespace) -> dict[str, str]:
-    """Parse ``--column`` into a field or expression per column name.
+    """Parse ``--column``, and return the field or expression for each column name.
 
     Raises:
         UserError: a value is not ``NAME=FIELD``.
@@ -88,7 +88,7 @@ def columns(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def interruptible(work: Callable[[], int]) -> int:
-    """Run resumable work; on an interrupt, print that the same command continues the work."""
+    """Run work that can be resumed. On an interrupt, print that the same command continues the work."""
     try:
         return work()
     except KeyboardInterrupt:
@@ -99,13 +99,13 @@ def interruptible(work: Callable[[], int]) -> int:
 
 
 def finish_dry_run(checked: Preflight, lacks: str | None = None) -> int:
-    """Print warnings and costs as comments after the YAML, and return 0.
+    """Print the warnings and costs of a dry run as comments after the YAML, and return 0.
 
     Args:
         lacks: reason why the run does not fit into memory; None if it fits.
 
     Raises:
-        UserError: a run would end with this error.
+        UserError: the run would end with this error.
     """
     sys.stdout.writelines(f"# warning: {notice}\n" for notice in checked.notices)
     sys.stdout.flush()  # before an error message on stderr

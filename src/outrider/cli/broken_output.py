@@ -12,7 +12,7 @@ from typing import TextIO
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 UNREAD = 141
-"""Exit status that shells report for a program ended by SIGPIPE."""
+"""Exit status that shells report for a program that SIGPIPE has ended."""
 
 
 def open_closed() -> None:
@@ -24,7 +24,7 @@ def open_closed() -> None:
 def let_go_of_unread() -> bool:
     """Return whether the process that reads stdout or stderr has closed the pipe.
 
-    If so, remaining output is sent to the null device, so that the interpreter prints no error at exit.
+    If it has, the remaining output goes to the null device, so that the interpreter prints no error at exit.
     """
     gone = [stream for stream in (sys.stdout, sys.stderr) if _unread(stream)]
     _let_go(gone)
@@ -32,9 +32,9 @@ def let_go_of_unread() -> bool:
 
 
 def let_go_of_full() -> bool:
-    """Return whether stdout is on a full disk. If so, remaining output is sent to the null device."""
+    """Return whether stdout is on a full disk. If it is, the remaining output goes to the null device."""
     try:
-        os.write(sys.stdout.fileno(), b"\n")  # if the stream accepts a line, the disk was not full
+        os.write(sys.stdout.fileno(), b"\n")  # if this succeeds, the disk was not full
     except (OSError, ValueError):
         _let_go([sys.stdout])
         return True
@@ -49,7 +49,7 @@ def _let_go(streams: Sequence[TextIO]) -> None:
 
 
 def _unread(stream: TextIO | None) -> bool:
-    """Whether a stream is a pipe or a socket whose other end is closed."""
+    """Return whether a stream is a pipe or a socket whose other end is closed."""
     with contextlib.suppress(AttributeError, OSError, ValueError):  # no stream, no descriptor, no poll
         poll = select.poll()
         poll.register(stream.fileno(), 0)  # type: ignore[union-attr]

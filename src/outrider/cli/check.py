@@ -1,4 +1,4 @@
-"""``outrider check``: run the contract tests of the shipped components on your own component."""
+"""``outrider check``: run the contract tests for shipped components on your own component."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check the component with the given options."""
+    """Check the component, with the options on the command line."""
     from outrider.testing.check_command import check_command
 
     return check_command(arguments.component, arguments.overrides)

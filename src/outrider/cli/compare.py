@@ -1,4 +1,4 @@
-"""``outrider compare``: compare runs at equal generated tokens, problem by problem, as an HTML page and as JSON."""
+"""``outrider compare``: compare runs problem by problem, at equal numbers of generated tokens, as HTML and JSON."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the completion script. The script is static, so a version with other recipes or options needs a new script.
+    """Print the completion script. The script is static, so each version of Outrider needs a new script.
 
     Raises:
         UserError: the package shtab is missing.
@@ -54,7 +54,7 @@ def _function(shell: str, kind: str, names: str) -> str:
 
 
 def actions_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """Yield every argument of a parser and of its commands, at all levels."""
+    """Yield every argument of a parser and of its commands and subcommands."""
     for action in parser._actions:
         yield action
         if isinstance(action, argparse._SubParsersAction):

@@ -56,9 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def run_list(words: Sequence[str] = ()) -> int:
-    """Print name, paper and summary of the recipes that contain all words; without words, also print recommendations.
+    """Print name, paper and summary of all recipes that contain all words. Without words, also print recommendations.
 
-    Each recipe has one line, which is wrapped at word boundaries on a terminal.
+    Each recipe is one line, which is wrapped at word boundaries on a terminal.
 
     Raises:
         UserError: no recipe contains all words.
@@ -90,7 +90,7 @@ def run_list(words: Sequence[str] = ()) -> int:
 
 
 def run_goal(name: str) -> int:
-    """Print the recipes for a goal with their evidence; for ``list``, print the goals.
+    """Print the recipes for a goal with their evidence. For the name ``list``, print all goals.
 
     Raises:
         UserError: the goal does not exist.
@@ -113,8 +113,8 @@ def run_goal(name: str) -> int:
 
 
 def run_show(name: str, setting: str | None) -> int:
-    """Print a recipe's file as written, its setting, and the advantages of an example group."""
-    from rich.console import Console  # not at the top: other commands do not need rich
+    """Print a recipe's file as written, its setting, and the advantages that it assigns to an example group."""
+    from rich.console import Console  # imported here, since other commands do not need rich
 
     from outrider.cli.worked import credit_table
     from outrider.config import load_recipe, setting_texts, text_of
@@ -135,7 +135,7 @@ def _has(recipe: RecipeInfo, word: str) -> bool:
 
 
 def _wrapped(line: str) -> str:
-    """Wrap a line at word boundaries if stdout is a terminal; otherwise leave it unchanged."""
+    """Return a line, wrapped at word boundaries if stdout is a terminal, and otherwise unchanged."""
     if not sys.stdout.isatty():
         return f"{line}\n"
     width = shutil.get_terminal_size().columns

@@ -1,4 +1,4 @@
-"""``outrider report``: report what happened in a run, as an HTML page, as JSON and as findings in the terminal."""
+"""``outrider report``: report what happened in a run, with an HTML page, a JSON file and findings in the terminal."""
 
 from __future__ import annotations
 

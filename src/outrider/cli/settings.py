@@ -29,7 +29,7 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 
 def run_list(arguments: argparse.Namespace) -> int:
-    """Print name, summary and recommended recipe of every shipped setting, one line per setting."""
+    """Print name, summary and recommended recipe of every shipped setting, with one line per setting."""
     from outrider.config import list_settings
 
     settings = list_settings()

@@ -1,4 +1,4 @@
-"""``outrider sft``: fine-tune a model on a task's own solutions, by default a new small one."""
+"""``outrider sft``: fine-tune a model (by default, a new small one) on a task's own solutions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     def work() -> int:
         with interrupts_held():
-            from outrider.commands.sft_command import sft_command  # slow; Ctrl-C acts after the import
+            from outrider.commands.sft_command import sft_command  # a slow import, which delays Ctrl-C
 
         return sft_command(sft, out=out)
 

@@ -1,4 +1,4 @@
-"""The task arguments of commands without a recipe: ``--task``, or ``--suite`` and ``--data``."""
+"""The arguments by which commands without a recipe get their task: ``--task``, or ``--suite`` and ``--data``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from outrider.errors import UserError
 
 
 def add_task(parser: argparse.ArgumentParser) -> None:
-    """Add ``--task`` and ``--suite``, one of which is required, and ``--data``."""
+    """Add ``--task``, ``--suite`` and ``--data``. Either ``--task`` or ``--suite`` is required."""
     either = parser.add_mutually_exclusive_group(required=True)
     either.add_argument(
         "--task",
@@ -32,7 +32,7 @@ def add_task(parser: argparse.ArgumentParser) -> None:
 
 
 def task_options(arguments: argparse.Namespace) -> Any:
-    """Convert the arguments to the form of a recipe's ``task``.
+    """Return the task in the arguments in the form of a recipe's ``task``.
 
     Raises:
         UserError: ``--task`` is not valid YAML, or ``--data`` is given without ``--suite``.

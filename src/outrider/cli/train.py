@@ -85,7 +85,7 @@ def _check(recipe: Recipe, force: bool) -> int:
 
 
 def _print_estimate(recipe: Recipe, sizes: str | None) -> None:
-    """Print the run's estimated cost as comments, so that the output is still a valid recipe."""
+    """Print the run's estimated cost as comments, so that the output remains a valid recipe."""
     from outrider.estimate.estimate import estimate
     from outrider.model.places import local_config
     from outrider.preflight.recipe_warnings import recipe_warnings

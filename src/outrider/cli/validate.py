@@ -1,4 +1,4 @@
-"""``outrider validate``: check a task before training: gold answers, duplicates, overlap, prompt lengths."""
+"""``outrider validate``: check a task's gold answers, duplicates, overlap and prompt lengths before training."""
 
 from __future__ import annotations
 

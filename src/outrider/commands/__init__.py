@@ -1,1 +1,1 @@
-"""The functions behind Outrider's commands, used by the command line and by the Python API."""
+"""The functions behind Outrider's commands, which the command line and the Python API call."""

@@ -1,4 +1,4 @@
-"""The command ``outrider evaluate``, which evaluates one model, prints a table, and saves the rollouts."""
+"""The command ``outrider evaluate``, which evaluates one model, prints a table of results, and saves the rollouts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from outrider.train.turns import turn_options, with_turns
 
 
 def evaluate_command(options: Evaluate, out: Path | None, processes: int = 0) -> int:
-    """Evaluate a model and print the table; with ``out``, save rollouts, numbers and table to that folder.
+    """Evaluate a model and print a table of the results. If ``out`` is given, save rollouts, metrics and table there.
 
     Args:
         processes: number of processes; 0: one process per core.
@@ -50,7 +50,7 @@ def _evaluate(ranks: Ranks, options: Evaluate, out: Path | None) -> int:
         policy, path_sentence = ready(load_policy(options.model, options.policy), options.sample.path)
         computes = str(placement(options.policy.dtype))
         problems = ranks.from_main(lambda: heldout_problems(options.task, options.evaluate))
-        if out is not None and ranks.main:  # not earlier: a mistake in the options must not leave a folder
+        if out is not None and ranks.main:  # only now, so that a mistake in the options leaves no folder
             folder = RunFolder.create(out, options.model_dump(mode="json"), computes)
         drawing = LocalSampler(policy, turn_options(options.sample, options.task))
         sampler = with_turns(drawing, options.task, policy, options.sample)

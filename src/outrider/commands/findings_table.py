@@ -1,4 +1,4 @@
-"""Builds a table for trackers with a run's findings (problems in the run that a check found)."""
+"""Builds a table for trackers with a run's findings (issues that a check detected)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ COLUMNS = ("finding", "severity", "sentence")
 
 
 def findings_table(run: Path) -> TrackedTable:
-    """Return the findings of the run in a folder, worst first; without findings, a single row states this.
+    """Return the findings of the run in a folder, worst first. Without findings, the table has a single row.
 
     Raises:
         UserError: the run cannot be read.
     """
-    from outrider.report.examined import examined  # imports DuckDB, which a run needs for nothing else
+    from outrider.report.examined import examined  # imports DuckDB, which runs do not otherwise need
 
     found = examined(run)
     rows = [(finding.name, finding.severity, finding.sentence) for finding in found.findings]

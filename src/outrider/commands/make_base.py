@@ -1,4 +1,4 @@
-"""Trains a base model, whose training settings ship with Outrider, before the first command that uses the model."""
+"""Trains a base model with settings that ship with Outrider, before the first command that uses the model."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from outrider.model.places import model_folder
 def make_base(model: str) -> None:
     """Train the base model named ``model``, unless it already exists or Outrider has no settings to train it.
 
-    An interrupted training is resumed.
+    If an earlier training was interrupted, it is resumed.
 
     Raises:
-        UserError: the model from which the training starts is not installed, or ``outrider sft`` fails, which prints
-            its own error.
+        UserError: the model from which the training starts is not installed, or ``outrider sft`` fails. That command
+            prints its own error.
     """
     base = made_base(model)
     if base is None or base.made:
@@ -47,7 +47,7 @@ def _make(model: str, base: MadeBase) -> None:
     )
     values = [f"{key}={json.dumps(value)}" for key, value in settings.items() if key != "task"]
     command = [sys.executable, "-m", "outrider", "sft", json.dumps(settings["task"]), *values]
-    # in a separate process, so that the memory of this training is free before the run begins
+    # in a separate process, so that the memory for this training is free before the run begins
     status = subprocess.run([*command, "--out", str(base.folder)], stdout=sys.stderr, check=False).returncode
     if status:
         raise UserError(f"{model} could not be trained: outrider sft ended with status {status}")

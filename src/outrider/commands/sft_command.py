@@ -1,4 +1,4 @@
-"""The command ``outrider sft``, which trains a new model, or fine-tunes an existing one, on a task's own solutions."""
+"""The command ``outrider sft``, which trains a new model or fine-tunes an existing model on a task's own solutions."""
 
 from __future__ import annotations
 
@@ -29,21 +29,20 @@ from outrider.tasks.task import CharacterTask, SubwordTask
 from outrider.tasks.turn_task import TurnTask
 from outrider.train.loop import MOST_NONFINITE
 
-_TEXTS = 4000  # number of problems whose texts train a tokenizer
-_SAVE_A_BASE_EVERY = 10  # steps between checkpoints with an existing base model, whose steps take many seconds
-SAVE_EVERY = 100  # steps between checkpoints of a new model; for a shipped base, a save takes a fifth of a step
+_TEXTS = 4000  # number of problems on whose texts a tokenizer is trained
+_SAVE_A_BASE_EVERY = 10  # steps between checkpoints of an existing model, whose steps take many seconds
+SAVE_EVERY = 100  # steps between checkpoints of a new model; for a shipped base model, a save takes a fifth of a step
 
 
 def sft_command(sft: Sft, out: Path) -> int:
     """Train a model, write it to ``out`` with its settings, and return 0.
 
-    A new model trains on one thread, an existing model on all cores. An interrupted training is resumed from
-    ``OUT.unfinished``, with the same result as an uninterrupted training.
+    A new model trains on one thread, and an existing model on all cores. An interrupted training is resumed from
+    ``OUT.unfinished``, with the same result as without the interruption.
 
     Raises:
-        UserError: the folder exists, the task's problems have no solutions, the losses or gradients of three
-            consecutive steps are not finite, the interrupted training had other settings, or the base model does not
-            exist.
+        UserError: the folder exists, the task's problems have no solutions, losses or gradients are not finite in three
+            consecutive steps, the interrupted training had other settings, or the base model does not exist.
     """
     if out.exists():
         raise UserError(f"{out} exists; choose another output folder")
@@ -51,7 +50,7 @@ def sft_command(sft: Sft, out: Path) -> int:
     shown = sft.task.demonstration(first) if isinstance(sft.task, TurnTask) else first.metadata.get("solution")
     if shown is None:
         raise UserError(f"task {sft.task.name!r} has no worked solutions to learn from (metadata 'solution')")
-    # a new model uses one thread, so that sums, and therefore weights, are the same for any number of cores
+    # a new model uses one thread, so that sums, and therefore weights, do not depend on the number of cores
     torch.set_num_threads(1 if sft.base is None else len(usable_cores()))
     policy, asked, sft = _begun(sft), sft, _sized(sft)
     holds = f"its context, {context_length(policy.model)}"
@@ -99,7 +98,7 @@ def sft_command(sft: Sft, out: Path) -> int:
 
 
 def _gone_on(unfinished: Checkpoints, sft: Sft, learner: LocalLearner, losses: _Losses) -> int:
-    """Restore the learner and the losses of an interrupted training; return the number of finished steps."""
+    """Restore the learner and the losses of an interrupted training. Return the number of finished steps."""
     if unfinished.last is None:
         return 0
     checkpoint, troubles = unfinished.load_last()
@@ -127,9 +126,9 @@ def _begun(sft: Sft) -> Policy:
 
 
 def _sized(sft: Sft) -> Sft:
-    """Choose batch sizes that fit into memory for an existing base model; a new model is small and keeps the defaults.
+    """Choose batch sizes that fit into memory for an existing base model. A new model is small and keeps the defaults.
 
-    A step takes as much memory as a policy gradient step without KL.
+    A step needs as much memory as a policy gradient step without a KL penalty.
     """
     if sft.base is None:
         return sft
@@ -151,8 +150,8 @@ def _tokenizer(sft: Sft) -> Qwen2Tokenizer:
 
 
 class _Losses:
-    """The finite losses by step, the number of updates skipped because they were not finite, and the number of excluded
-    problems."""
+    """The finite losses by step, the number of updates that were skipped because they were not finite, and the number
+    of excluded problems."""
 
     def __init__(self) -> None:
         self.finite: list[tuple[str, float]] = []

@@ -1,4 +1,4 @@
-"""Estimates the time of a run before it starts, from short responses that are sampled and discarded."""
+"""Estimates the time of a run before its start, from a probe: short responses that are sampled and discarded."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from outrider.sample.options import Vllm
 from outrider.tasks.turn_task import TurnTask
 
 PROBLEMS, TOKENS = 8, 32
-"""Number of problems in the probe, and tokens per response."""
+"""Number of problems in the probe, and number of tokens per response."""
 BACKWARD = 3
-"""Approximate time of a forward and a backward pass together, as a multiple of the time of a forward pass."""
+"""Approximate time of a forward and backward pass, as a multiple of the time of a forward pass."""
 LARGEST = 50_000_000
-"""Maximum number of parameters of a model that is probed on a CPU; with a larger model, the probe takes minutes."""
+"""Maximum parameters of a model for a probe on a CPU. With a larger model, the probe would take minutes."""
 
 
 def time_line(recipe: Recipe, processes: int) -> str:
-    """Return one sentence with the estimated time of a run, or with the reason why there is no estimate.
+    """Return one sentence with the estimated time of a run, or with the reason why the time cannot be estimated.
 
     Raises:
-        UserError: the probe fails with an error with which the run would fail as well.
+        UserError: the probe fails with an error that would also end the run.
     """
     if (why := _no_probe(recipe)) is not None:
         return f"time: no estimate, since {why}"
@@ -61,18 +61,18 @@ def _measured(recipe: Recipe, processes: int) -> Rates | None:
     from outrider.train.engines import open_policy
 
     short = recipe.sample.model_copy(update={"max_tokens": min(TOKENS, recipe.sample.max_tokens)})
-    here = recipe.train.model_copy(update={"lag": 0})  # phases do not overlap, so that each phase can be measured
+    here = recipe.train.model_copy(update={"lag": 0})  # without overlap, each phase can be measured
     probed, ranks, clock = recipe.model_copy(update={"sample": short, "train": here}), Ranks(), Clock()
     policy, _ = open_policy(probed, ranks)
     threads = torch.get_num_threads()
     if processes > 1:
-        torch.set_num_threads(1)  # as in each process of the run
+        torch.set_num_threads(1)  # like each process of the run
     trainer = build(probed, policy, ranks, clock)
     problems = min(PROBLEMS, recipe.train.problems)
     try:
         trainer.explorer.prepare()
         with clock.phase("other"):
-            trainer.sync_weights(0)  # the first sync also does all one-time setup
+            trainer.sync_weights(0)  # the first sync includes all one-time setup
         clock.take()
         with clock.phase("other"):
             groups, _ = trainer.explorer.explore(1, problems, trainer.collect, 0.0)

@@ -35,8 +35,8 @@ def train_command(recipe: Recipe, out: Path, resume: bool = False, force: bool =
     """Run a recipe in the folder ``out``, with the recipe's number of processes, and return the exit status.
 
     Raises:
-        UserError: the user made a mistake in the input; the docs have a table of bad inputs.
-        Terminated: SIGTERM was received; the run is saved after its last finished step.
+        UserError: the input has a mistake. The docs have a table of such mistakes.
+        Terminated: SIGTERM was received. The run is saved after its last finished step.
     """
     make_base(recipe.model)
     chosen = chosen_for(recipe, out, resume)
@@ -48,10 +48,10 @@ def train_command(recipe: Recipe, out: Path, resume: bool = False, force: bool =
 
 
 def chosen_for(recipe: Recipe, out: Path, resume: bool) -> AutoValues:
-    """Choose values for the options that are ``auto``; a resumed run keeps the values chosen at its start."""
+    """Choose values for the options that are ``auto``. A resumed run keeps the values that were chosen at its start."""
     recorded = None
     if resume:
-        with suppress(UserError, OSError):  # opening a folder that cannot be resumed raises an error later
+        with suppress(UserError, OSError):  # if the folder cannot be resumed, opening it raises an error later
             file = RunFolder(out).config
             recorded = recipe_of_run(read_yaml(file.read_text(encoding="utf-8"), str(file)) or {})
     config = local_config(recipe.model)
@@ -65,7 +65,7 @@ def refuse_unfit(recipe: Recipe, force: bool) -> None:
     memory.
 
     Raises:
-        UserError: a tracker is not installed, or the run needs too much memory; the message is one sentence.
+        UserError: a tracker is not installed, or the run needs too much memory. The message is one sentence.
     """
     if missing := missing_trackers(recipe.train.trackers):
         raise UserError(missing[0])
@@ -78,12 +78,12 @@ def _preflight(recipe: Recipe) -> Preflight:
 
 
 def training_run(ranks: Ranks, recipe: Recipe, screen: Screen, out: Path, sizes: str | None = None) -> TrainingRun:
-    """Build the run of a recipe without starting it; ``sizes`` is a sentence on the values chosen for ``auto``.
+    """Build a recipe's run without starting it. ``sizes`` is a sentence about the values chosen for ``auto``.
 
     Raises:
         UserError: the task's data, the model or the recipe cannot be used.
     """
-    found = ranks.from_main(lambda: _preflight(recipe))  # first: loading a model takes minutes
+    found = ranks.from_main(lambda: _preflight(recipe))  # first, since loading a model takes minutes
     leave_out(recipe.task, found.long)
     clock = Clock(screen.phase)
     policy, path_sentence = open_policy(recipe, ranks)
@@ -96,18 +96,18 @@ def training_run(ranks: Ranks, recipe: Recipe, screen: Screen, out: Path, sizes:
 
 @contextmanager
 def saved_where_stopped(run: TrainingRun) -> Iterator[None]:
-    """Context manager for training: after SIGTERM, a lost rank or a lost engine, the run is saved after its last step.
+    """Context manager for training. After SIGTERM, a lost rank or a lost engine, it saves the run after its last step.
 
-    The run is closed when the block ends.
+    When the block ends, the run is closed.
 
     Raises:
-        Terminated, EngineLostError: the message states the step from which a resume continues.
+        Terminated, EngineLostError: the message has the step after which a resumed run continues.
     """
     trainer, ranks = run.trainer, run.ranks
     safe_stop, whole = SafeStop(), trainer.learner.whole
     if not whole:
         trainer.stop = AgreedStop(safe_stop, ranks)
-    elif ranks.main:  # rank 0 ends the other ranks: if they stopped on their own, rank 0 would wait for them
+    elif ranks.main:  # rank 0 ends the other ranks; if they stopped themselves, it would wait for them
         trainer.stop = safe_stop
     with safe_stop.handled():
         try:
@@ -126,7 +126,7 @@ def saved_where_stopped(run: TrainingRun) -> Iterator[None]:
 
 
 def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool, chosen: AutoValues) -> int:
-    # rank 0's values for all ranks: under torchrun, each rank chose values for its own machine
+    # all ranks use rank 0's values, since each rank chose values for its own machine under torchrun
     recipe = with_values(recipe, ranks.from_main(lambda: chosen.values))
     run = training_run(ranks, recipe, Screen(recipe, out, ranks.main), out, chosen.sentence)
     with saved_where_stopped(run):

@@ -1,4 +1,4 @@
-"""Lists all components that a recipe can name, environments included, from Outrider and from installed packages."""
+"""Lists all components that a recipe can name, including environments, from Outrider and from installed packages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CREDIT = {RewardShaper: "reward shaper", Baseline: "baseline", Shaper: "shaper"
 
 
 class ComponentInfo(NamedTuple):
-    """Summary of a component.
+    """A component's summary for lists.
 
     Attributes:
         kind: the component's role in a recipe.
@@ -41,10 +41,10 @@ class ComponentInfo(NamedTuple):
 
 
 def list_components() -> list[ComponentInfo]:
-    """Return every component, sorted by kind and name; components of installed packages are included.
+    """Return all components, including those of installed packages, sorted by kind and name.
 
     Raises:
-        UserError: a component of an installed package cannot be loaded, or a recipe cannot use its kind of component.
+        UserError: a component of an installed package cannot be loaded, or is of a kind that recipes do not use.
     """
     tables = [table for table in tables_in(Recipe) if table.base is not None]
     shipped = [
@@ -67,11 +67,11 @@ def _of_packages(tables: list[ComponentOf]) -> Iterator[ComponentInfo]:
 
 
 def _environment_info(name: str, plugin: Plugin) -> ComponentInfo:
-    """Return the summary of a component of a kind without a component table, such as an environment."""
+    """Return the summary of a component whose kind has no component table, such as an environment."""
     try:
         cls = load_environment(name)
     except UserError:
-        load_component(name, BaseModel, "a component")  # raises an error with the reason if loading fails
+        load_component(name, BaseModel, "a component")  # if loading fails, raises an error with the reason
         raise UserError(f"{plugin.origin}: {name!r} ({plugin.where}) is of no kind that a recipe names") from None
     return ComponentInfo("environment", name, plugin.origin, (), plugin.where, _summary(cls))
 
@@ -83,6 +83,6 @@ def _info(table: ComponentOf, name: str, cls: type[BaseModel], origin: str) -> C
 
 
 def _summary(cls: type) -> str:
-    """Return the first paragraph of the class's docstring, without markup."""
+    """Return the first paragraph of a class's docstring, without markup."""
     first = (inspect.getdoc(cls) or "").partition("\n\n")[0].replace("\n", " ")
     return _MARKUP.sub(r"\1", first).replace("``", "")

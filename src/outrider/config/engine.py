@@ -14,10 +14,10 @@ from outrider.sample.options import SAMPLER_ENGINES, LocalSampling, SamplerEngin
 
 
 class EngineOptions(Options):
-    """The sampler and the learner of a run, which can be chosen separately. The choice changes no other section of a
-    recipe.
+    """The sampler and the learner of a run, which can be chosen separately. No other section of a recipe depends on the
+    choice.
 
-    A Tinker service is both sampler and learner; its short form is ``engine: tinker``.
+    A Tinker service is both sampler and learner, and can be written as ``engine: tinker``.
     """
 
     sampler: Annotated[SamplerEngine, ComponentOf(SAMPLER_ENGINES, "sampler", bare=True)] = Field(
@@ -42,7 +42,7 @@ class EngineOptions(Options):
         return self
 
     def names(self) -> dict[str, str]:
-        """Return the engines' names without options. Local engines are omitted, as in runs of older Outrider versions.
+        """Return the engines' names without options. Local engines are omitted, as older Outrider versions did.
 
         >>> EngineOptions().names()
         {}

@@ -1,4 +1,4 @@
-"""Rejects a recipe that its engines do not support as soon as the recipe is read, before any compute is spent."""
+"""Rejects a recipe that its engines do not support. The check runs when the recipe is read, before any compute."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from outrider.tasks.turn_task import TurnTask
 
 
 class Carried(Protocol):
-    """The sections of a recipe that an engine must support."""
+    """The sections of a recipe that the engines must support."""
 
     @property
     def engine(self) -> EngineOptions: ...
@@ -77,7 +77,7 @@ def _refuse_fsdp2(recipe: Carried) -> None:
 
 
 def _refuse_tinker(recipe: Carried) -> None:
-    """Raise ValueError for options that a Tinker service would silently ignore, or cannot support."""
+    """Raise ValueError for options that a Tinker service does not support or would silently ignore."""
     objective, sample, learn, lora = recipe.objective, recipe.sample, recipe.learn, recipe.policy.lora
     _refuse_measured(recipe, "a Tinker service")
     if recipe.reads_entropies:

@@ -1,4 +1,4 @@
-"""The options of ``outrider evaluate``: the sections of a recipe that evaluation needs."""
+"""The options of ``outrider evaluate``, which are the sections of a recipe that an evaluation needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from outrider.sample.options import SampleOptions
 
 
 class Evaluate(Options):
-    """A model to measure, a task, and the options for sampling and evaluation."""
+    """A model to evaluate, a task, and the options for sampling and evaluation."""
 
     model: str = Field(
         min_length=1,

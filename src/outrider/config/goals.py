@@ -1,4 +1,4 @@
-"""Lists shipped recipes by goal, in order of the evidence that a recipe reaches the goal."""
+"""Lists shipped recipes by goal, in order of the evidence that they reach the goal."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class GoalRecipe(NamedTuple):
 
     Attributes:
         name: name of the recipe.
-        evidence: ``confirmed`` on new seeds and problems, ``measured`` in a committed bench, or ``paper`` (only the
-            paper claims that the recipe reaches the goal).
-        note: the result that this recipe had in Outrider's own benches.
+        evidence: ``confirmed`` (on new seeds and problems), ``measured`` (in a committed bench) or ``paper`` (claimed
+            only by the paper).
+        note: the recipe's result in Outrider's own benches.
     """
 
     name: str
@@ -26,7 +26,7 @@ class GoalRecipe(NamedTuple):
 
 
 class Goal(NamedTuple):
-    """A goal that a user may have, and the recipes for this goal, best evidence first."""
+    """A goal that a user may have, and the recipes for this goal, with the best evidence first."""
 
     about: str
     recipes: list[GoalRecipe]
@@ -45,7 +45,7 @@ def goals() -> dict[str, Goal]:
 
 
 def first_recipes() -> list[str]:
-    """Return the names of the ten recipes to begin with."""
+    """Return the names of ten recipes that are recommended to new users."""
     return list(_data()["begin"])
 
 

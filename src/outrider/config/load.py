@@ -1,4 +1,4 @@
-"""Loads recipes by name or path, in a setting, with dotted overrides."""
+"""Loads recipes by name or path, in a setting, with overrides by dotted key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outrider.errors import UserError
 
 
 class RecipeInfo(NamedTuple):
-    """Summary of a shipped recipe."""
+    """A shipped recipe's summary for lists."""
 
     name: str
     paper: str
@@ -24,11 +24,10 @@ class RecipeInfo(NamedTuple):
 
 
 class SettingInfo(NamedTuple):
-    """Summary of a shipped setting (model, task and budget), with the recipe that Outrider's comparison in this setting
-    recommends.
+    """The summary of a shipped setting (model, task and budget), with the best recipe in Outrider's comparison there.
 
-    ``recommended`` is the recommended recipe's name, or empty if no recipe is recommended. ``values`` are this recipe's
-    hyperparameters.
+    ``recommended`` is that recipe's name, or empty if no recipe is recommended. ``values`` are its hyperparameters in
+    this setting.
     """
 
     name: str
@@ -45,21 +44,21 @@ def load_recipe(
 ) -> Recipe:
     """Load a recipe, by shipped name or from a YAML file, in a setting, and apply the overrides.
 
-    A recipe is a method, and may extend another recipe. A setting defines where a method is tried: model, task, lengths
-    and budget. A setting is also a shipped name or a YAML file. Under ``settings``, a recipe has its own values for
-    each setting. This section may also derive a setting (``released: {extends: paper, …}``) or drop an inherited
-    setting (``released: null``). If ``setting`` is None, the setting is Countdown, except that a recipe that names its
-    model has no setting. :func:`outrider.config.setting.layers` defines the order of these layers, and
-    :func:`outrider.config.merge.assign` the rule by which one layer overwrites another.
+    A recipe is a method, and may extend another recipe. A setting (a shipped name or a YAML file) defines where methods
+    are compared: model, task, lengths and budget. In its section ``settings``, a recipe has its own values for each
+    setting. This section may also derive a setting (``released: {extends: paper, …}``) or drop an inherited setting
+    (``released: null``). If ``setting`` is None, the setting is Countdown, unless the recipe names its model. Such a
+    recipe has no setting. :func:`outrider.config.setting.layers` defines the order of these layers, and
+    :func:`outrider.config.merge.assign` defines how one layer overwrites another.
 
-    An override is ``key=value``: a dotted key and a YAML value, as in ``explore.0.n=16``. If several overrides have the
-    same key, the last one counts. In Python, overrides may be a mapping from keys to values, which may be components:
-    ``{"explore.0.n": 16}``. A ``model`` override counts as the recipe's own model: the run then has no setting, unless
-    the argument ``setting`` names one.
+    An override is ``key=value``, with a dotted key and a YAML value, as in ``explore.0.n=16``. If several overrides
+    have the same key, the last one applies. In Python, overrides may also be a mapping from keys to values or
+    components, such as ``{"explore.0.n": 16}``. A ``model`` override counts as the recipe's own model, so the run has
+    no setting unless the argument ``setting`` names one.
 
     Raises:
-        UserError: the recipe, setting or key does not exist, a value is out of range, or a file is not YAML. The error
-            names the place.
+        UserError: the recipe, setting or key does not exist, a value is out of range, or a file is not YAML. The
+            message names the place.
 
     >>> recipe = load_recipe("grpo", ["explore.0.n=16", "learn.lr=2e-4"])
     >>> recipe.explore, recipe.learn.lr, recipe.model
@@ -73,7 +72,7 @@ def load_recipe(
     for file in bases:
         file.values.pop("name", None)
     for file in recipes:
-        file.values.pop("components", None)  # a run's configuration records the components' origins at that time
+        file.values.pop("components", None)  # origins of components, which a run's configuration records
     if any(key.partition(".")[0] == "components" for key, _, _ in changes):
         raise UserError("components is recorded by the run, and cannot be set")
     if model is not None and setting is None:
@@ -95,8 +94,8 @@ def load_recipe(
 def load_options(
     cls: type[Model], data: dict[str, Any], overrides: Sequence[str] | Mapping[str, Any], source: str
 ) -> Model:
-    """Parse a command's options from ``data``, read from the file ``source``, with dotted overrides. Raises the same
-    errors as :func:`load_recipe`."""
+    """Return a command's options, parsed from the ``data`` of the file ``source`` with overrides by dotted key. For
+    the errors, see :func:`load_recipe`."""
     return _override(cls, copy.deepcopy(data), changes_of(overrides), source, [])
 
 
@@ -120,20 +119,20 @@ def list_settings() -> list[SettingInfo]:
 
 
 def setting_texts(name_or_path: str, setting: str | None = None) -> list[tuple[str, str]]:
-    """Return the name and the text (with comments) of each file of a recipe's setting."""
+    """Return the name and the text (with comments) of each file that a recipe's setting consists of."""
     return [(step.file.where, step.file.text) for step in steps_of(chain(name_or_path), setting) if step.file]
 
 
 def changes_of(overrides: Sequence[str] | Mapping[str, Any]) -> list[tuple[str, Any, str]]:
-    """Return the key, the value and the full text of each override; the full text is for error messages."""
+    """Return the key, the value and, for error messages, the full text of each override."""
     if isinstance(overrides, Mapping):
         return [(key, value, f"{key}={value!r:.60}") for key, value in overrides.items()]
     return [split_override(override) for override in overrides]
 
 
 def split_override(override: str) -> tuple[str, Any, str]:
-    """Split ``key=value`` into key, parsed value and the full text for error messages. Raises UserError if this
-    fails."""
+    """Return the key, the parsed value and, for error messages, the full text of ``key=value``. Raises UserError if
+    the text is invalid."""
     key, equals, value = override.partition("=")
     if not equals or not all(key.split(".")):
         raise UserError(f"an override is written key=value, as in train.steps=200, not {override!r}")

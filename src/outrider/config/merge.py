@@ -1,4 +1,4 @@
-"""Defines how values of settings, recipes and the command line overwrite each other."""
+"""Defines how values from settings, recipes and the command line overwrite each other."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Path = tuple[str | int, ...]
 
 
 class Origin(NamedTuple):
-    """The file or command line in which a value was written. Messages show this origin as ``where: prefix`` and the
-    dotted key.
+    """The file or command line in which a value was written. Messages show ``where: prefix``, followed by the dotted
+    key.
 
     Attributes:
         typed: whether the value was written on the command line.
@@ -33,7 +33,7 @@ Origins = list[tuple[Path, Origin]]
 
 
 def dotted(path: Path) -> str:
-    """Return a place in a recipe in the notation of the command line.
+    """Return a path in a recipe as a dotted key, as on the command line.
 
     >>> dotted(("explore", 0, "uniform", "n"))
     'explore.0.uniform.n'
@@ -42,18 +42,18 @@ def dotted(path: Path) -> str:
 
 
 def assign(data: dict[str, Any], key: str, value: Any, origin: Origin) -> list[Path]:
-    """Write ``value`` at a dotted key, and return the places that were written.
+    """Write ``value`` at a dotted key, and return the paths that were written.
 
-    With this function, a recipe overwrites its base recipe and its setting, and the command line overwrites recipe and
-    setting. A mapping is merged into the present mapping, key by key. Any other value replaces the present value: a
-    plain value, a list, or a component with all its options. A component is replaced, not merged, because the author of
-    ``task={table: …}`` cannot see the options that the component has so far. To change only one value inside a list or
-    a component, write to the value's dotted key. The key may omit the component's name: ``explore.0.n`` means
+    This function is the rule by which a recipe overwrites its base recipe and its setting, and by which the command
+    line overwrites both. A mapping is merged into the present mapping, key by key. A plain value, a list or a component
+    (with all its options) replaces the present value. Components are not merged, because the author of
+    ``task={table: …}`` cannot see the component's present options. To change only one value inside a list or a
+    component, write to the value's dotted key. The key may omit the component's name: ``explore.0.n`` means
     ``explore.0.uniform.n``.
 
     Raises:
-        UserError: the key leads through a plain value, past the end of a list, or into a component that the recipe
-            does not have; or the key belongs to an older Outrider version.
+        UserError: the key leads into a plain value, past the end of a list, or into a component that the recipe does
+            not have; or the key belongs to an older Outrider version.
 
     >>> data = {"explore": ["uniform"], "learn": {"lr": 1.0}}
     >>> assign(data, "explore.0.n", 16, Origin("explore.0.n=16"))
@@ -76,7 +76,7 @@ def assign(data: dict[str, Any], key: str, value: Any, origin: Origin) -> list[P
 
 
 def refuse_old(steps: Sequence[str], value: Any, origin: Origin) -> None:
-    """Reject a key of an older Outrider version, in the path or inside the value; the error names the present key."""
+    """Reject a key of an older Outrider version in the path or inside the value. The error names the present key."""
     for step in reversed(steps):
         value = {step: value}
     if found := with_present_keys(Recipe, value)[1]:
@@ -89,7 +89,7 @@ def old_key(renamed: Renamed, origin: Origin) -> str:
 
 
 def _refuse_other_component(place: Any, path: Path, rest: list[str], value: Any, origin: Origin) -> None:
-    """Reject a key of an absent component, such as ``task.gym.dataset=x`` if the task is Countdown."""
+    """Reject a key of a component that the recipe does not have, such as ``task.gym.dataset=x`` with Countdown."""
     known = components_at(path)
     if not (isinstance(place, dict) and len(place) == 1 and rest[0] in known and rest[0] not in place):
         return
@@ -106,7 +106,7 @@ def _refuse_other_component(place: Any, path: Path, rest: list[str], value: Any,
 
 
 def _enter(place: Any, path: Path, step: str, origin: Origin) -> tuple[Any, Path]:
-    """Descend one step to a mapping or list. If there is no value, or only a component's name, create a mapping."""
+    """Descend one step to a mapping or list. If the value is missing or a component's name, create a mapping."""
     place, path = _through_name(place, path, step)
     key: Any = _index(place, path, step, origin)
     path = (*path, key)
@@ -118,7 +118,7 @@ def _enter(place: Any, path: Path, step: str, origin: Origin) -> tuple[Any, Path
 
 
 def _through_name(place: Any, path: Path, step: str) -> tuple[Any, Path]:
-    """Allow keys without the component's name: if ``step`` is not this name, descend into the component's options."""
+    """Descend into a component's options unless ``step`` is the component's name, since keys may omit this name."""
     if not (is_component(path) and isinstance(place, dict) and len(place) == 1 and step not in place):
         return place, path
     [name] = place

@@ -19,21 +19,19 @@ _GENERATED = ("countdown", "hops", "word_problems")
 def config_of_run(config: Mapping[str, Any], outside: bool = True) -> dict[str, Any]:
     """Return a run's configuration with old keys renamed to present keys, in the same order.
 
-    In a recipe file, in contrast, an old key is an error, since the file's author may use the key with another meaning.
+    In a recipe file, in contrast, an old key is an error, since its author may mean something else.
 
     Args:
         outside: whether to import third-party components to rename their old keys as well.
     """
     present: dict[str, Any] = with_present_keys(Recipe, dict(config), outside)[0]
-    learn, sample, task = (present.get(key) for key in ("learn", "sample", "task"))  # copies; their types are unchecked
+    learn, sample, task = (present.get(key) for key in ("learn", "sample", "task"))  # copies of unchecked types
     if isinstance(learn, dict) and "warmup_steps" in learn:
         learn["warmup"] = f"{learn.pop('warmup_steps')} updates"
     if isinstance(sample, dict) and "path" in sample:
         sample["path"] = _PATHS.get(sample["path"], sample["path"])
     for name in _GENERATED:
-        if (
-            isinstance(task, dict) and name in task
-        ):  # up to 0.2, held-out problems kept the order in which they were drawn
+        if isinstance(task, dict) and name in task:  # up to 0.2, held-out problems were not shuffled
             task[name] = {"heldout_order": "drawn", **(task[name] or {})}
     return present
 

@@ -12,10 +12,10 @@ _FILE = "protocols.yaml"
 
 
 def protocol(name: str | None) -> dict[str, Any]:
-    """Return the sections ``evaluate`` and ``sample`` of a named protocol; an empty mapping for None.
+    """Return the sections ``evaluate`` and ``sample`` of a protocol by its name; for None, an empty mapping.
 
     Raises:
-        UserError: there is no such protocol.
+        UserError: the protocol does not exist.
 
     >>> protocol("dars")["evaluate"]["n"], protocol(None)
     (128, {})

@@ -1,4 +1,4 @@
-"""The recipe, which has everything that defines a run in one typed value."""
+"""The recipe, a typed value with everything that defines a run."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def refuse_plain_messages(task: Task, policy: PolicyOptions) -> None:
 
 
 class Recipe(Options):
-    """The full specification of a run. :func:`outrider.config.load_recipe` reads it from YAML with the same sections.
+    """The full specification of a run, which :func:`outrider.config.load_recipe` reads from YAML with these sections.
 
     ``explore`` contains the stage objects, ``credit`` contains the credit chains (sequences of advantage components),
     and ``task`` is the task object. Stages have state, so use a recipe object for one run only.
@@ -126,7 +126,7 @@ class Recipe(Options):
     @model_validator(mode="before")
     @classmethod
     def _other_numerics_are_corrected(cls, data: Any) -> Any:
-        """Enable the off-policy correction by default if the sampler is not local, or samples with older weights."""
+        """Turn the off-policy correction on by default if the sampler is not local or samples with older weights."""
         if not isinstance(data, Mapping) or (is_local(data.get("engine")) and not _lags(data.get("train"))):
             return data
         objective = {} if (given := data.get("objective")) is None else given
@@ -231,8 +231,7 @@ class Recipe(Options):
     def _samples_are_the_policy(self) -> Recipe:
         """Reject sampling options with which training rollouts would not be samples from the policy.
 
-        An evaluation may sample from another distribution, and has separate options
-        (:class:`outrider.config.Evaluate`).
+        An evaluation may sample from other distributions, and has its own options (:class:`outrider.config.Evaluate`).
         """
         sample = self.sample
         if sample.temperature == 0:
@@ -249,15 +248,14 @@ class Recipe(Options):
 
     @model_validator(mode="after")
     def _components_are_recorded(self) -> Recipe:
-        """Record the origins of the components, unless the recipe is read from a run, whose configuration already lists
-        them."""
+        """Record the origins of the components. A recipe that is read from a run's configuration has them already."""
         if not self.components:
-            self.__dict__["components"] = provenances_in(self)  # the recipe is frozen, but not yet in use
+            self.__dict__["components"] = provenances_in(self)  # bypasses frozen, which is safe for a new recipe
         return self
 
     @interrupts_held()  # pydantic would turn Ctrl-C into a serialization error with a traceback
     def resolved(self) -> dict[str, Any]:
-        """Return the recipe as plain data in a fixed order, with all defaults. Parsing this data gives an equal
+        """Return the recipe as plain data in a fixed order, with all defaults. This data can be parsed to an equal
         recipe."""
         return self._without_empty(self.model_dump(mode="json"))
 
@@ -265,9 +263,9 @@ class Recipe(Options):
         """Return a hash of all options that affect how a run continues. If two recipes have equal hashes,
         ``difference`` is empty.
 
-        The hash excludes names and notes (``about``), the frequency and number of checkpoints, trackers and their
-        options, and the options of engines. Renamed keys are hashed under their first names, as in files of older
-        Outrider versions.
+        The hash excludes names and notes (``about``), the frequency and number of checkpoints, trackers with their
+        options, and the options of engines. Keys that were renamed are hashed under their first names, so that runs of
+        older Outrider versions keep their hashes.
         """
         text = json.dumps(with_old_keys(Recipe, self._decisive()), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -275,7 +273,7 @@ class Recipe(Options):
     def difference(self, other: Recipe) -> list[str]:
         """Return one line per key that affects a run and differs in ``other``, such as ``learn.lr: 1e-06 -> 0.0001``.
 
-        A size that is ``auto`` in one recipe does not count as different, since a run replaces ``auto`` by a number
+        A size that is ``auto`` in one recipe does not count as different, since a run replaces ``auto`` with a number
         when it begins.
         """
         mine, theirs = _flat(self._decisive()), _flat(other._decisive())
@@ -304,12 +302,12 @@ class Recipe(Options):
 
     @property
     def samples_apart(self) -> bool:
-        """Whether the local sampler runs in a separate process, so that it samples while the learner trains."""
+        """Whether the local sampler runs in a separate process, so that it can sample while the learner trains."""
         return self.train.lag > 0 and "sampler" not in self.engine.names()
 
     @interrupts_held()
     def _decisive(self) -> dict[str, Any]:
-        # only the engines' names count: their options, such as server addresses, do not affect results
+        # only the engines' names count, since their options, such as server addresses, do not affect results
         excluded = dict.fromkeys({*self.about, "engine"}, True)
         kept = self.model_dump(
             mode="json", exclude={**excluded, "train": {"save_every", "keep", "trackers", "tracking"}}
@@ -318,8 +316,7 @@ class Recipe(Options):
 
     @staticmethod
     def _without_empty(data: dict[str, Any]) -> dict[str, Any]:
-        """Omit ``components`` if all components ship with Outrider, as in most recipes and all runs of older
-        versions."""
+        """Omit ``components`` if all components ship with Outrider. Older versions never wrote this key."""
         return data if data["components"] else {key: value for key, value in data.items() if key != "components"}
 
 
@@ -332,7 +329,7 @@ _SIZES = {"sample.rows", "learn.micro_tokens", "learn.gradient_checkpointing"}
 
 
 def _flat(data: Any, prefix: str = "") -> dict[str, str]:
-    """Return a mapping from dotted keys to JSON texts; an empty mapping or list counts as a value."""
+    """Return a mapping from dotted keys to values as JSON. An empty mapping or list counts as a value."""
     if not isinstance(data, (Mapping, list)) or not data:
         return {prefix: json.dumps(data)}
     items = data.items() if isinstance(data, Mapping) else enumerate(data)

@@ -1,7 +1,7 @@
-"""Renames keys of older Outrider versions to their present names, and back; only this module reads ``old_keys``.
+"""Renames keys of older Outrider versions to their present names, and back. Only this module reads ``old_keys``.
 
-A key counts as old only if the options class at the key's place lists it in ``old_keys``. So a third-party component
-may use the same word for its own option.
+A key counts as old only if the options class at its place lists the key in ``old_keys``. A third-party component may
+therefore use the same word for its own option.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from outrider.components import ComponentOf
 from outrider.config.type_paths import types_at
 
 _Place = tuple[str | int, ...]
-_Names = Mapping[_Place, str]  # the other name of a key, by the path to it
+_Names = Mapping[_Place, str]  # the name that replaces a key, by the key's path
 
 
 class Renamed(NamedTuple):
-    """An old key: the path at which it was found, and the same path with present names."""
+    """The path at which an old key was found, and the same path with present names."""
 
     old: _Place
     now: _Place
 
 
 def with_present_keys(model: type[BaseModel], data: Any, outside: bool = True) -> tuple[Any, list[Renamed]]:
-    """Return data for ``model`` with every old key renamed, in the same order, and the list of these keys.
+    """Return data for ``model`` with all old keys renamed, in the same order, and the list of the renamed keys.
 
     Args:
         outside: whether to import third-party components to rename their old keys as well.
@@ -41,7 +41,7 @@ def with_present_keys(model: type[BaseModel], data: Any, outside: bool = True) -
 
 
 def with_old_keys(model: type[BaseModel], data: Any) -> Any:
-    """Return data for ``model`` in which every key has its first name, to reproduce hashes of older Outrider versions.
+    """Return data for ``model`` in which every key has its first name, so that hashes of older versions stay valid.
 
     >>> from outrider.config.recipe import Recipe
     >>> with_old_keys(Recipe, {"task": {"table": {"verifier": "exact"}}})
@@ -53,8 +53,8 @@ def with_old_keys(model: type[BaseModel], data: Any) -> Any:
 def _renamed(
     types: Sequence[Any], data: Any, place: Renamed, names: _Names, found: list[Renamed] | None, outside: bool
 ) -> Any:
-    """Rename keys to their present names, and list the old keys in ``found``. If ``found`` is None, rename keys to
-    their old names instead."""
+    """Rename keys to their present names, and add the old keys to ``found``. If ``found`` is None, rename keys to their
+    old names instead."""
     if isinstance(data, list):
         items: list[tuple[Any, Any, Any]] = [(i, i, part) for i, part in enumerate(data)]
     elif isinstance(data, dict):

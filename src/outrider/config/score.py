@@ -9,7 +9,7 @@ from outrider.options import Options
 
 
 class Score(Options):
-    """The task whose verifier checks saved generations."""
+    """A task whose verifier checks saved generations, and the number of problems to score."""
 
     task: AnyTask = Field(description="task that provides the gold answers and verifies the saved responses")
     problems: int | None = Field(

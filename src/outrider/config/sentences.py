@@ -29,24 +29,24 @@ _KINDS = {
 
 
 _AUTO = ("literal['auto']",)
-"""Pydantic's name, in the location of an error, for the alternative ``Auto`` of a type ``Auto | …``."""
+"""In the location of an error, pydantic's name for the alternative ``Auto`` of a type ``Auto | …``."""
 
 
 def parse(cls: type[Model], data: dict[str, Any], file: str, origins: Origins) -> Model:
-    """Parse data that was read from ``file`` and then overridden.
+    """Parse data that was read from ``file``, with all overrides applied.
 
-    ``origins`` lists, in order, where each value was written. Text is never accepted as a number, and true and false
-    are never accepted as 1 and 0.
+    ``origins`` has the origin of each write to the data, in order. Text is never accepted as a number, and true and
+    false are never accepted as 1 and 0.
 
     Raises:
-        UserError: the data has a mistake. The error gives the first mistake, where it was written, and the number of
-            other mistakes.
+        UserError: the data has a mistake. The message has the first mistake, its origin, and the number of other
+            mistakes.
     """
     if old := with_present_keys(cls, data)[1]:
         raise UserError(old_key(old[0], _origin(old[0].old, origins) or Origin(file)))
     try:
         parsed = cls.model_validate(data)
-        # pydantic accepts "1" and true for 1; a YAML file distinguishes them
+        # pydantic accepts "1" and true as 1, but a YAML file distinguishes these values
         wrong = _mistyped(data, parsed.model_dump(mode="json"))
     except ValidationError as error:
         wrong = mistakes(error, cls)
@@ -59,10 +59,10 @@ def parse(cls: type[Model], data: dict[str, Any], file: str, origins: Origins) -
 
 
 def mistakes(error: ValidationError, cls: type[BaseModel]) -> list[tuple[Path, str]]:
-    """Return the place and the sentence of each mistake. Missing keys come last, since a mistyped key may be their
-    cause."""
+    """Return the place of each mistake, and a sentence about it. Missing keys come last, since a mistyped key may be
+    their cause."""
     errors = sorted(error.errors(include_url=False), key=lambda one: one["type"] == "missing")
-    # for a field of type Auto | X, pydantic reports one error per alternative, although there is only one mistake
+    # for a field of type Auto | X, pydantic reports one mistake as one error per alternative
     either = {one["loc"][:-1] for one in errors if one["loc"][-1:] == _AUTO}
     found: list[tuple[Path, str]] = []
     for one in errors:
@@ -75,7 +75,7 @@ def mistakes(error: ValidationError, cls: type[BaseModel]) -> list[tuple[Path, s
 
 
 def _origin(path: Path, origins: Origins) -> Origin | None:
-    """Return where the value at ``path`` was written: by an override inside the value, otherwise by its last write."""
+    """Return the origin of the value at ``path``: an override inside the value or, without one, its last write."""
     around = [origin for written, origin in origins if path[: len(written)] == written]
     inside = [origin for written, origin in origins if path and written[: len(path)] == path]
     typed = dict.fromkeys(origin.where for origin in inside if origin.typed)
@@ -106,7 +106,7 @@ def _sentence(error: ErrorDetails, cls: type[BaseModel]) -> str:
 
 
 def _quoting(given: Any) -> str:
-    """Return a hint for text that YAML reads as a mapping or list, such as a template that begins with ``{field}``."""
+    """Return a hint to quote text that YAML reads as a mapping or list, such as a template that starts with a field."""
     if isinstance(given, dict) and given and all(value is None for value in given.values()):
         written = "{" + ", ".join(map(str, given)) + "}"
     elif isinstance(given, list) and all(isinstance(each, str) for each in given):
@@ -117,7 +117,7 @@ def _quoting(given: Any) -> str:
 
 
 def _mistyped(given: Any, parsed: Any, path: Path = ()) -> list[tuple[Path, str]]:
-    """Return the places where text or a boolean was silently converted to a number, or vice versa."""
+    """Return the places where text or a boolean was silently converted to a number, or a number to one of these."""
     if isinstance(given, dict) and isinstance(parsed, dict):
         return [w for key in given if key in parsed for w in _mistyped(given[key], parsed[key], (*path, key))]
     if isinstance(given, list) and isinstance(parsed, list):
@@ -130,7 +130,7 @@ def _mistyped(given: Any, parsed: Any, path: Path = ()) -> list[tuple[Path, str]
 
 
 def _hint(cls: type[BaseModel], path: Path) -> str:
-    """Return a hint for an unknown key: the most similar key, or the dotted key if the key belongs in a section."""
+    """Return a hint for an unknown key: the most similar key or, if the key belongs in a section, its dotted key."""
     *above, last = path
     key, known = str(last), keys_at(cls, (*above,))
     sections = [f"{name}.{key}" for name in cls.model_fields if not above and key in keys_at(cls, (name,))]

@@ -1,4 +1,4 @@
-"""Builds the layers of a configuration from settings and recipes, where later layers overwrite earlier layers."""
+"""Builds the layers of a configuration from settings and recipes. Later layers overwrite earlier layers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from outrider.config.shipped import Written, is_file, mapping, read, shipped
 from outrider.errors import UserError, nearest
 
 DEFAULT = "countdown"
-_ABOUT = frozenset({"summary", "recommended"})  # keys that describe a setting and are not values of a run
+_ABOUT = frozenset({"summary", "recommended"})  # keys that only describe a setting
 _METHOD = {"name", "paper", "settings", "explore", "credit", "objective", "reward"}  # keys that only a recipe has
 
 
@@ -22,9 +22,9 @@ class Layer(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One setting in a run's chain of settings that extend each other.
+    """One setting in a chain of settings, each of which extends the previous one.
 
-    A step has the setting's name and file, and each recipe's values for the setting.
+    A step has the setting's name and file, and the values that each recipe has for the setting.
     """
 
     name: str
@@ -33,13 +33,13 @@ class Step(NamedTuple):
 
 
 def steps_of(recipes: Sequence[Written], setting: str | None) -> list[Step]:
-    """Return the chosen setting, preceded by the settings that it extends; empty for a run without a setting.
+    """Return the chosen setting, preceded by the settings that it extends. The list is empty without a setting.
 
     A setting is a shipped name, a file, or a name that a recipe defines by extending another setting. The default is
     Countdown, but a recipe that names its model is a complete run and has no setting.
 
     Raises:
-        UserError: there is no such setting, or the setting has a file although the recipe names its model.
+        UserError: the setting does not exist, or it has a file although the recipe names its model.
     """
     models = [(file.where, file.values["model"]) for file in recipes if "model" in file.values]
     own = _of_recipes(recipes, whole=bool(models))
@@ -51,7 +51,7 @@ def steps_of(recipes: Sequence[Written], setting: str | None) -> list[Step]:
         file = _file(name)
         if file is None and name not in own:
             hint = nearest(name, {*shipped("setting"), *own})
-            if name == setting:  # named by the command, not by a file
+            if name == setting:  # the command named the setting, not a file
                 raise UserError(f"setting {name}: no shipped setting, nor one of {recipes[-1].where} ({hint})")
             raise UserError(f"{recipes[-1].where}: there is no setting {name!r} ({hint})")
         if file is not None and models:
@@ -68,9 +68,10 @@ def steps_of(recipes: Sequence[Written], setting: str | None) -> list[Step]:
 def layers(recipes: Sequence[Written], steps: Sequence[Step]) -> list[Layer]:
     """Return the layers in order; each layer overwrites the earlier layers.
 
-    The setting's file comes first, preceded by the file that it extends. The recipes follow, a base recipe before the
-    recipe that extends it. Each recipe adds its own values, and then its values for this setting under ``settings``. So
-    a recipe's own values apply in every setting, and a base file never replaces the values of a file that extends it.
+    The setting's file comes first, preceded by the file that it extends. The recipes follow, with a base recipe before
+    the recipe that extends it. Each recipe adds its own values, followed by its values for this setting under
+    ``settings``. Therefore, a recipe's own values apply in every setting, and a base file never overwrites the values
+    of a file that extends it.
     """
     result = [_layer(step.file.values, _ABOUT, Origin(step.file.where)) for step in steps if step.file]
     for file in recipes:
@@ -101,10 +102,10 @@ def _layer(values: dict[str, Any], without: Set[str], origin: Origin) -> Layer:
 
 
 def _of_recipes(recipes: Sequence[Written], whole: bool) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the recipes' values for settings, by setting and then by recipe. The value null drops inherited values.
+    """Return the recipes' values for settings, by setting and recipe. A setting that is null drops inherited values.
 
     Raises:
-        UserError: a setting is not shipped and extends no setting, so its values would never be used.
+        UserError: a setting is neither shipped nor extends another setting, so its values would never be used.
     """
     result: dict[str, dict[str, dict[str, Any]]] = {}
     for file in recipes:

@@ -1,4 +1,4 @@
-"""The options of ``outrider sft``, which trains a small model, new or existing, on the solutions of a task."""
+"""The options of ``outrider sft``, which trains a new or existing small model on a task's solutions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outrider.model.options import NewModel
 
 
 class Sft(SftOptions):
-    """A task, and the options of training on its solutions."""
+    """A task, and the options for training on its solutions."""
 
     task: AnyTask
     model: NewModel = Field(
@@ -37,18 +37,18 @@ def folder_of_sft(sft: Sft) -> Path:
 
 
 def load_sft(task: Any, overrides: Sequence[str] | Mapping[str, Any] = ()) -> Sft:
-    """Return the options for training on a task's solutions: those of the shipped base models, with overrides.
+    """Return the options with which the shipped base models were trained on a task's solutions, with overrides.
 
     The task is a name or a name with options.
 
     Raises:
-        UserError: the task or key does not exist, a value is out of range, or an option for new models is combined with
-            ``base``.
+        UserError: the task or key does not exist, a value is out of range, or an option for new models is set together
+            with ``base``.
 
     >>> load_sft("countdown", ["learn.lr=1e-3"]).learn.schedule
     'cosine'
     """
-    defaults = SftOptions().model_dump(mode="json")  # as plain data, so that an override of one value keeps the others
+    defaults = SftOptions().model_dump(mode="json")  # plain data, so that an override changes only one value
     sft = load_options(Sft, {**defaults, "task": task}, overrides, "sft")
     if sft.base is not None:
         _refuse_what_is_of_new_ones(sft, {key for key, _, _ in changes_of(overrides)})

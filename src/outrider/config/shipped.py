@@ -19,12 +19,12 @@ _ONCE = {  # keys of 0.1
     "profiles": "they are settings now: settings: {NAME: …}",
     "setting": "a setting is chosen by --setting NAME (setting= in Python)",
 }
-_OF_A_RUN = {"from_setting", "from_profile"}  # only Outrider writes these
+_OF_A_RUN = {"from_setting", "from_profile"}  # only Outrider writes these keys
 
 
 class Written(NamedTuple):
-    """A file, with its name in messages (``where``), its own name, its text, its values, and the file that it
-    extends."""
+    """A recipe or setting file: its name in messages (``where``), its own name, its text, its values, and the name of
+    the file that it extends."""
 
     where: str
     name: str
@@ -40,13 +40,13 @@ def shipped(kind: Kind) -> list[str]:
 
 
 def is_file(name_or_path: str) -> bool:
-    """Return whether a name is a path: it has a slash or a YAML suffix. Any other name must be the name of a shipped
+    """Return whether a name is a path, which has a slash or a YAML suffix. Any other name must belong to a shipped
     file."""
     return "/" in name_or_path or name_or_path.endswith((".yaml", ".yml"))
 
 
 def text_of(kind: Kind, name_or_path: str) -> tuple[str, str]:
-    """Return the name of a file for messages, and the file's text with its comments.
+    """Return a file's name for messages, and its text with comments.
 
     Raises:
         UserError: no shipped file has this name, or the path cannot be read as text.
@@ -70,10 +70,10 @@ def text_of(kind: Kind, name_or_path: str) -> tuple[str, str]:
 
 
 def read(kind: Kind, name_or_path: str) -> Written:
-    """Read a file. In a run's ``config.yaml``, old keys are renamed, so that a run of an older version can continue.
+    """Read a file. Old keys in a run's ``config.yaml`` are renamed, so that runs of older versions can continue.
 
     Raises:
-        UserError: an error of ``text_of``; or the file is not a mapping, or has a key of Outrider 0.1.
+        UserError: an error of ``text_of``; or the file is not a mapping or has a key of Outrider 0.1.
     """
     where, text = text_of(kind, name_or_path)
     values = mapping(read_yaml(text, where), where)
@@ -91,10 +91,10 @@ def read(kind: Kind, name_or_path: str) -> Written:
 
 
 def chain(name_or_path: str) -> list[Written]:
-    """Return a recipe's file, preceded by the files that it extends directly or indirectly, the last base first.
+    """Return a recipe's file, preceded by all files that it extends directly or indirectly, each base before its user.
 
     Raises:
-        UserError: an error of ``read``, or files that extend each other.
+        UserError: an error of ``read``, or files that extend each other in a cycle.
     """
     files = [read("recipe", name_or_path)]
     while (base := files[0].extends) is not None:

@@ -1,4 +1,4 @@
-"""The options of experiment trackers: the run's names in trackers, and the data to log in addition to metrics."""
+"""The options of experiment trackers: the run's names in trackers, and the data that is logged besides metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of the training loop: its length, and how often it evaluates and saves. Imports no torch."""
+"""The options of the training loop, for its length, its evaluations and its checkpoints. Imports no torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outrider.options import Options
 
 
 class TrainOptions(Options):
-    """The length of a run, and how often the run evaluates and saves. A run ends at the first limit that it reaches."""
+    """The length of a run, and how often it evaluates and saves. A run ends when it reaches the first of its limits."""
 
     problems: int = Field(32, ge=1, description="number of problems per training step")
     steps: int | None = Field(None, ge=0, description="maximum number of training steps; null: no limit")
@@ -72,12 +72,12 @@ class TrainOptions(Options):
 
 
 EVALUATED_TOGETHER = 100
-"""Number of problems that an evaluation samples together, which is enough to fill decoding batches, and few enough for
-one gather over ranks."""
+"""Number of problems that an evaluation samples together. This number is large enough to fill decoding batches, and
+small enough to gather the responses over ranks at once."""
 
 
 class EvaluateOptions(Options):
-    """The options of a policy's evaluation."""
+    """The options for evaluating a policy."""
 
     problems: int = Field(300, ge=1, description="number of held-out problems to evaluate on")
     skip: int = Field(

@@ -11,7 +11,7 @@ from outrider.components import ComponentOf
 
 
 def types_at(place: Any, path: tuple[str | int, ...]) -> Iterator[Any]:
-    """Yield every type that is allowed at ``path`` below ``place``: models, component tables, plain types."""
+    """Yield every type that is allowed at ``path`` below ``place``: a model, a component table or a plain type."""
     for here in alternatives(place):
         if not path:
             yield here
@@ -29,7 +29,7 @@ def types_at(place: Any, path: tuple[str | int, ...]) -> Iterator[Any]:
 
 
 def alternatives(place: Any) -> Iterator[Any]:
-    """Yield the alternatives of an annotation: the members of a union, or the component tables of an ``Annotated``."""
+    """Yield the alternatives in an annotation: the members of a union, or the component tables of an ``Annotated``."""
     if get_origin(place) is Annotated:
         base, *metadata = get_args(place)
         tables = [m for m in metadata if isinstance(m, ComponentOf)]

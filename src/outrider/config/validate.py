@@ -11,7 +11,7 @@ from outrider.options import Options
 
 
 class Validate(Options):
-    """A task whose data is checked, and the thresholds of the checks."""
+    """A task to check, and the thresholds for the checks of its data."""
 
     task: AnyTask
     model: str | None = Field(

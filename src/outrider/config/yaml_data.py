@@ -1,4 +1,4 @@
-"""Reads and writes the YAML of recipes, with scalars as in YAML 1.2 and without duplicate keys."""
+"""Reads and writes the YAML of recipes, with YAML 1.2's scalars and without duplicate keys."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from outrider.errors import UserError
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe loader that rejects invalid keys, and avoids the pitfalls of YAML 1.1 (``1e-4`` as text, ``no`` as false,
-    octal numbers)."""
+    """Safe loader that rejects invalid keys and avoids YAML 1.1's pitfalls (``1e-4`` as text, ``no`` as false, octal
+    numbers)."""
 
-    yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 - PyYAML's own way to give a class its resolvers
+    yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 - PyYAML expects a class attribute
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):  # rejected, since an override of a shared value would change two places
+        if self.check_event(yaml.AliasEvent):  # rejected, since overriding a shared value would change two places
             event: Any = self.peek_event()  # type: ignore[no-untyped-call]
             raise yaml.composer.ComposerError(
                 None, None, f"write the value of *{event.anchor} out, aliases are not read", event.start_mark
@@ -38,7 +38,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes YAML that ``_Loader`` reads back; lists of plain values are on one line."""
+    """Writes YAML that ``_Loader`` can read, with each list of plain values on one line."""
 
     yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 - as above
 
@@ -73,7 +73,7 @@ _Dumper.add_representer(
 
 @functools.lru_cache(maxsize=256)
 def _parsed(text: str) -> Any:
-    """Parse a text, with a cache, since recipes share the files that they extend, and parsing a file takes 4 ms."""
+    """Parse a text, with a cache, since parsing a file takes 4 ms and many recipes extend the same files."""
     return yaml.load(text, Loader=_Loader)
 
 
@@ -81,7 +81,7 @@ def read_yaml(text: str, where: str) -> Any:
     """Return the data of one YAML document; ``where`` names the source in error messages.
 
     Raises:
-        UserError: the text is not YAML, or a key is repeated or is not a name; the error gives the line.
+        UserError: the text is not YAML, or a key is repeated or is not a name. The message has the line number.
 
     >>> read_yaml("lr: 1e-4\\ntokens: 1_600_000\\nanswer: no", "x.yaml")
     {'lr': 0.0001, 'tokens': 1600000, 'answer': 'no'}
@@ -92,12 +92,12 @@ def read_yaml(text: str, where: str) -> Any:
         mark = error.problem_mark or error.context_mark
         line = f", line {mark.line + 1}" if mark and "\n" in text else ""
         raise UserError(f"{where}{line}: {error.problem or 'not valid YAML'}") from None
-    except (yaml.YAMLError, ValueError) as error:  # a forbidden character, or an explicit tag on the wrong text
+    except (yaml.YAMLError, ValueError) as error:  # a forbidden character, or a tag that does not fit its text
         raise UserError(f"{where}: {' '.join(str(error).split())}") from None
 
 
 def dump_yaml(data: Any) -> str:
-    """Return plain data as YAML that :func:`read_yaml` reads back unchanged. Keys keep their order.
+    """Return plain data as YAML, from which :func:`read_yaml` reads the same data. Keys keep their order.
 
     >>> print(dump_yaml({"lr": 1e-06, "clip": [0.2, 0.2], "note": "1e-4"}), end="")
     lr: 1.0e-06
@@ -109,7 +109,7 @@ def dump_yaml(data: Any) -> str:
 
 
 def flow(data: Any) -> str:
-    """Return plain data as YAML on one line, in the notation of the command line.
+    """Return plain data as YAML on one line, as one would write it on the command line.
 
     >>> flow({"gym": {"dataset": "chain_sum", "config": {"max_terms": 3}}})
     '{gym: {dataset: chain_sum, config: {max_terms: 3}}}'

@@ -1,16 +1,16 @@
-"""Chooses the values of options that are ``auto``: the fastest values that fit, according to the memory estimate.
+"""Chooses values for options that are ``auto``. The chosen values are the fastest that fit the estimated memory.
 
-Sampling and learning never need their memory at the same time, so the values for each phase are chosen separately:
+Sampling and learning do not need their memory at the same time, so the values for each phase are chosen separately:
 
 - ``sample.rows``: the largest of 1,024, 512, 256, … that fits.
 - ``learn.micro_tokens`` and ``learn.gradient_checkpointing``: the largest micro-batch that fits, from 16,384 tokens
   (4,096 on a CPU, because of its cache) down to 2,048 in powers of 2, with all activations kept. If none of these fits,
   activations are recomputed, which takes a third more time. If still none fits, micro-batches become smaller.
-- ``engine.sampler.memory`` of vLLM in the run's own processes: enough for vLLM's weights, buffers and the KV cache of a
-  step, but no more than the learner leaves free.
+- ``engine.sampler.memory`` of vLLM in the run's own processes: enough for vLLM's weights, its buffers and the KV cache
+  of a step, but no more than the learner leaves free.
 - ``train.ranks=0`` on a CPU: fewer processes than cores, if no other values fit.
 
-A tenth of the memory stays free for what the estimate omits. If no values fit into the rest, all of the memory is used.
+A tenth of the memory stays free for parts that the estimate omits. If no values fit, this tenth is used as well.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from outrider.sample.options import ROWS, SHARE, Vllm
 _MOST_ROWS = 1024
 _CPU_TOKENS = 4096
 _FEWEST_TOKENS = 2048
-"""Minimum tokens of a micro-batch without recomputation: still smaller micro-batches are slower than recomputing."""
+"""Minimum tokens in a micro-batch without recomputation. Even smaller micro-batches are slower than recomputation."""
 _FREE = 0.1
 
 Dotted = dict[str, Any]
@@ -44,7 +44,7 @@ class AutoValues(NamedTuple):
 
     Attributes:
         values: the chosen values by dotted key, as :func:`with_values` expects them.
-        sentence: one sentence for the user about the chosen values; None if memory did not decide the values.
+        sentence: one sentence for the user about the chosen values; None if the memory did not determine them.
     """
 
     values: Dotted
@@ -73,12 +73,11 @@ def choose(
 
     Args:
         config: content of the model's config.json; None if the file is not on this machine.
-        recorded: the recipe that a resumed run was started with, whose values are kept.
-        devices: the devices into whose memory the run must fit; None: the devices of this machine.
+        recorded: for a resumed run, the recipe at its start, whose values are kept.
+        devices: the devices whose memory the run must fit; None: the devices of this machine.
 
-    If no values fit, the smallest values are chosen, so that the error about missing memory names other options to
-    change. If the model or the memory is unknown, the values are 256 rows, micro-batches of 16,384 tokens, and no
-    recomputation.
+    If no values fit, the smallest values are chosen, so that the error about missing memory suggests other options. If
+    the model or the memory is unknown, the values are 256 rows, micro-batches of 16,384 tokens, and no recomputation.
     """
     keys = auto_keys(recipe)
     if not keys:
@@ -105,7 +104,7 @@ def choose(
 
 
 def with_values(recipe: Recipe, values: Mapping[str, Any]) -> Recipe:
-    """Return the recipe with new values for the options at these dotted keys. The values must be valid."""
+    """Return the recipe with new values for options by dotted key. The values must be valid."""
     for key, value in values.items():
         recipe = _with(recipe, key.split("."), value)
     return recipe
@@ -124,7 +123,7 @@ def _value(recipe: Recipe, key: str) -> Any:
 
 
 def _defaults(keys: list[str]) -> Dotted:
-    """Return the values for the case that the model or the memory is unknown."""
+    """Return the values that are used if the model or the memory is unknown."""
     every = {
         "sample.rows": ROWS,
         "learn.micro_tokens": MICRO_TOKENS,
@@ -135,7 +134,7 @@ def _defaults(keys: list[str]) -> Dotted:
 
 
 class _Room(NamedTuple):
-    """The inputs of the choice. The function ``need`` returns the bytes that the recipe needs with given values."""
+    """The inputs for choosing values. The function ``need`` returns the bytes that a run needs with given values."""
 
     recipe: Recipe
     keys: list[str]
@@ -145,8 +144,7 @@ class _Room(NamedTuple):
 
 
 def _fastest(room: _Room) -> Dotted:
-    """Return the fastest values that fit, with all processes or else with fewer, and with a tenth of memory free if
-    possible."""
+    """Return the fastest values that fit. If possible, a tenth of the memory stays free, and no process is dropped."""
     smallest: list[Dotted] = []
     for free in (_FREE, 0.0):
         for ranks in _ranks(room):
@@ -158,7 +156,7 @@ def _fastest(room: _Room) -> Dotted:
 
 
 def _fastest_in(room: _Room, ranks: Dotted, size: int) -> tuple[Dotted, bool]:
-    """Return the fastest values that need at most ``size`` bytes, and True; if no values do, return the smallest values
+    """Return the fastest values that need at most ``size`` bytes, and True. If no values do, return the smallest values
     and False."""
 
     def fits(values: Dotted) -> bool:
@@ -166,8 +164,8 @@ def _fastest_in(room: _Room, ranks: Dotted, size: int) -> tuple[Dotted, bool]:
 
     learning, rows = list(_learning(room)), list(_rows(room))
     fixed = ranks | _vllm_share(room, 0.25)
-    # choose rows with the smallest values for learning, so that only the memory for sampling decides; then
-    # micro-batches
+    # choose rows with the smallest values for learning, so that they depend only on the memory for sampling; choose
+    # micro-batches afterwards
     waves = next((w for w in rows if fits(fixed | w | learning[-1])), rows[-1])
     passes = next((p for p in learning if fits(fixed | waves | p)), learning[-1])
     values = waves | passes | fixed
@@ -197,7 +195,7 @@ def _rows(room: _Room) -> Iterator[Dotted]:
 
 
 def _learning(room: _Room) -> Iterator[Dotted]:
-    """Yield values of the learning options, fastest first. A micro-batch is never smaller than the longest row."""
+    """Yield values for the learning options, fastest first. A micro-batch is never smaller than the longest row."""
     most = _CPU_TOKENS if room.devices.host else MICRO_TOKENS
     longest = min(wave(room.recipe, room.shape)[1], most)
     sizes = [size for i in range(15) if (size := most >> i) > longest] + [longest]
@@ -212,7 +210,8 @@ def _learning(room: _Room) -> Iterator[Dotted]:
 
 
 def _vllm_share(room: _Room, part: float) -> Dotted:
-    """Return vLLM's share of a device's memory (on a CPU, all engines' share), with KV cache for ``part`` of a step."""
+    """Return vLLM's share of a device's memory, with KV cache for a ``part`` of a step. On a CPU, this is the share of
+    all processes' engines together."""
     if "engine.sampler.memory" not in room.keys:
         return {}
     recipe, shape = room.recipe, room.shape

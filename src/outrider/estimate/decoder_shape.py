@@ -14,9 +14,9 @@ class DecoderShape(NamedTuple):
         queries: total width of all query heads.
         keys: total width of all key heads.
         tied: whether LM head and embedding share their weights.
-        head_norms: number of parameters in a layer's query and key norms.
+        head_norms: number of parameters in the query and key norms of a layer.
         biased: whether the query, key and value projections have biases.
-        context: maximum tokens of a sequence.
+        context: maximum tokens in a sequence.
     """
 
     vocabulary: int
@@ -32,13 +32,13 @@ class DecoderShape(NamedTuple):
 
     @property
     def linear(self) -> dict[str, tuple[int, int]]:
-        """Input and output width of each linear map in a layer, by name."""
+        """The input width and the output width of each linear map in a layer, by name."""
         h, q, kv, inner = self.width, self.queries, self.keys, self.inner
         attention = {"q_proj": (h, q), "k_proj": (h, kv), "v_proj": (h, kv), "o_proj": (q, h)}
         return attention | {"gate_proj": (h, inner), "up_proj": (h, inner), "down_proj": (inner, h)}
 
     def adapted(self, targets: str | Sequence[str]) -> list[tuple[int, int]]:
-        """Return the input and output width of each linear map that an adapter changes."""
+        """Return the input width and the output width of each linear map that an adapter changes."""
         return [widths for name, widths in self.linear.items() if targets == "all-linear" or name in targets]
 
     @property
@@ -53,7 +53,7 @@ class DecoderShape(NamedTuple):
 
     @property
     def head(self) -> int:
-        """Number of parameters of the LM head. The embedding shares these parameters if the head is tied."""
+        """Number of parameters in the LM head. If the head is tied, the embedding shares these parameters."""
         return self.vocabulary * self.width
 
     @property
@@ -67,8 +67,8 @@ class DecoderShape(NamedTuple):
 
 
 def shape_of(config: Mapping[str, Any]) -> DecoderShape | None:
-    """Return the dimensions of a dense decoder. Return None for a quantised or any other model, because such a model
-    needs a different amount of memory."""
+    """Return the dimensions of a dense decoder. Return None for all other models and for quantised models, whose memory
+    needs differ."""
     if any("experts" in key for key in config) or config.get("quantization_config"):
         return None
     try:

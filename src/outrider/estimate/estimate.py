@@ -1,4 +1,4 @@
-"""Estimates generated tokens and memory of a run, as sentences, only from the recipe and the model's config.json.
+"""Estimates generated tokens and memory of a run from the recipe and the model's config.json, as sentences.
 
 The number of tokens in a step is at most the number of rollouts that the stages may request, times
 ``sample.max_tokens``. :mod:`outrider.estimate.memory` computes the memory for the devices of this machine.
@@ -23,7 +23,7 @@ from outrider.processes.other_launcher import started_by_another
 from outrider.sample.options import Vllm
 
 _ROLLOUT, _TOKEN = 2_000, 16
-"""Bytes per rollout (first number), and per token of a rollout (second number): id, log-probability, entropy and
+"""Bytes per rollout (first number) and per token (second number), for the token's id, log-probability, entropy and
 text."""
 
 
@@ -47,11 +47,10 @@ def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
 
 
 def lacking(recipe: Recipe, config: Mapping[str, Any] | None) -> str | None:
-    """Return why a run does not fit into memory, and which options would help; None if the run fits, or if this is
-    unknown.
+    """Return why a run does not fit into memory, and which options would help. Return None if the run fits, or if this
+    is unknown.
 
-    In addition to the memory in ``estimate``, this function counts a step's responses, which rank 0 keeps until the
-    update.
+    Unlike ``estimate``, this function also counts a step's responses, which rank 0 keeps until the update.
     """
     rollouts, _ = most_rollouts(recipe.explore, recipe.train.problems)
     responses, there = rollouts * (_ROLLOUT + _TOKEN * recipe.sample.max_tokens), host_share()
@@ -71,8 +70,8 @@ def lacking(recipe: Recipe, config: Mapping[str, Any] | None) -> str | None:
 
 
 def _tokens_of(model: str) -> Callable[[str], int] | None:
-    """Return a function that counts a text's tokens with the model's tokenizer; None if the tokenizer is not on this
-    machine."""
+    """Return a function that counts a text's tokens with the model's tokenizer. Return None if the tokenizer is not on
+    this machine."""
     from transformers import AutoTokenizer
 
     try:
@@ -107,7 +106,7 @@ def _memory_lines(recipe: Recipe, shape: DecoderShape, model_type: str, devices:
 
 
 def _host_lines(taken: Memory, processes: int) -> list[str]:
-    """Return a line about the host memory that the processes on this machine need together, besides GPU memory."""
+    """Return a line about the total host memory that the processes on this machine need in addition to GPU memory."""
     here = int(os.environ.get("LOCAL_WORLD_SIZE", processes))
     there, held = host_share(), here * sum(taken.host.values())
     need = max(here * taken.loading + taken.checking, held) + here * LIBRARIES
@@ -126,7 +125,7 @@ def _unknown_targets(recipe: Recipe, shape: DecoderShape) -> list[str]:
 
 
 def layout_of(recipe: Recipe, devices: Devices | None) -> Layout:
-    """Return the number and the kind of the processes that ``launch`` or torchrun starts for a run."""
+    """Return the layout (number and kind) of the processes that ``launch`` or torchrun starts for a run."""
     on_gpus = devices is not None and not devices.host
     asked = started_by_another(recipe.train.ranks) or recipe.train.ranks
     processes = asked or (1 if on_gpus else ranks_on_cpu(len(usable_cores()), recipe.samples_apart))
@@ -136,7 +135,7 @@ def layout_of(recipe: Recipe, devices: Devices | None) -> Layout:
 
 
 def _vllm(recipe: Recipe, engine: Vllm, shape: DecoderShape, processes: int) -> str:
-    """Return a sentence about the memory that vLLM needs, so that the user can set vLLM's share of the GPU."""
+    """Return a sentence about the memory that vLLM needs, which helps the user to set vLLM's share of the GPU."""
     rollouts, _ = most_rollouts(recipe.explore, recipe.train.problems)
     engines = len(engine.servers) or processes
     asked = -(-rollouts // engines)

@@ -1,4 +1,4 @@
-"""Determines whether a run fits the available memory, and the smallest changes that make the run fit."""
+"""Determines whether a run fits the available memory, and which minimal changes would make it fit."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from outrider.sample.options import Vllm
 
 GIB = 2**30
 LIBRARIES = GIB // 2
-"""Bytes that Python, PyTorch and its kernels need besides the counted parts, per process (on a GPU, with CUDA)."""
+"""Bytes per process that Python, PyTorch, its kernels and, on a GPU, CUDA need in addition to the counted parts."""
 
 VLLM_BUFFERS = 3 * GIB
-"""Assumed memory that vLLM needs besides weights and KV cache: for its profile run, CUDA graphs and libraries. vLLM is
-assumed to keep this memory during sleep. Neither was measured."""
+"""Assumed bytes that vLLM needs in addition to weights and KV cache, for its profile run, CUDA graphs and libraries.
+vLLM is assumed to keep this memory during sleep. Neither assumption was measured."""
 
 GAPS = 0.75
-"""Share of a phase's memory that the C library keeps on a CPU after the memory is freed. Measured over five steps, the
-share was 0.66 to 0.78. The share that a GPU's allocator keeps is unknown."""
+"""Share of a phase's memory that the C library keeps on a CPU after the memory is freed. The measured share over five
+steps was 0.66 to 0.78. The share that a GPU's allocator keeps is unknown."""
 
 _FSDP2 = "engine.learner=fsdp2 train.ranks={} beside vLLM servers"
 _FEWEST_ROWS = 16  # with fewer rows, most of a device would be idle
@@ -51,7 +51,7 @@ class Remedy(NamedTuple):
 
 
 def needed(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices, evaluating: bool = False) -> int:
-    """Return the bytes that a run needs on each device; on a CPU, the bytes that all processes need together."""
+    """Return the bytes that a run needs on each device or, on a CPU, that all processes need together."""
     taken = memory(setup.recipe, shape, model_type, setup.layout, evaluating)
     vllm = int(vllm_share(setup.recipe) * devices.size)
     if not devices.host:
@@ -59,12 +59,12 @@ def needed(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices,
             return LIBRARIES + max(taken.peak + min(VLLM_BUFFERS, vllm), sum(taken.held.values()) + vllm)
         return taken.peak + LIBRARIES + vllm
     gaps = int(GAPS * (taken.peak - sum(taken.held.values())))
-    libraries = LIBRARIES * (2 if setup.recipe.samples_apart else 1)  # the sampling process loads libraries too
+    libraries = LIBRARIES * (2 if setup.recipe.samples_apart else 1)  # the sampling process also loads libraries
     return (max(taken.peak + gaps, taken.host_peak) + libraries) * setup.layout.processes + vllm
 
 
 def vllm_share(recipe: Recipe) -> float:
-    """Return the share of a GPU's memory that in-process vLLM reserves; on a CPU, the share of all processes
+    """Return the share of a GPU's memory that in-process vLLM reserves. On a CPU, this is the share for all processes
     together."""
     sampler = recipe.engine.sampler
     return sampler.share if isinstance(sampler, Vllm) and not sampler.servers else 0.0
@@ -75,7 +75,7 @@ def _sleeps(recipe: Recipe) -> bool:
 
 
 def verdict(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> str:
-    """Return a sentence about the memory that stays free, or about the lack of memory and the options that help."""
+    """Return a sentence about how much memory stays free, or how much is missing and which options would help."""
     need = needed(setup, shape, model_type, devices)
     there = f"the {devices.size / GIB:.1f} GiB of {devices.name}"
     if need <= devices.size:
@@ -89,7 +89,7 @@ def verdict(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices
 
 
 def _several(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> str:
-    """Return text that says how many such GPUs are enough, together with changes that do not affect results."""
+    """Return a text about how many of these GPUs would be enough, if needed with changes that do not affect results."""
     if not devices.host:
         twice, passes = ([*kind(setup, shape, devices)][-1:] for kind in (_recomputed, _smaller_passes))
         for number in (2**k for k in range(1, 11)):
@@ -108,11 +108,11 @@ def _changed(setup: Setup, changes: Sequence[Remedy]) -> Setup:
 
 
 def least(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> tuple[str, int] | None:
-    """Return the smallest set of changes that makes the run fit, as text, and the bytes needed then; None if no set
-    does.
+    """Return the smallest set of changes that makes the run fit, as text, and the bytes that the run then needs. Return
+    None if no set is enough.
 
-    Sets with the same number of changes are tried in this order: changes that do not affect results, then the compute
-    dtype, then the choice of trained parameters.
+    Among sets of the same size, changes that do not affect results are tried first, the compute dtype second, and the
+    choice of trained parameters last.
     """
     options = [found for kind in _CHANGES if (found := list(kind(setup, shape, devices)))]
     for count in range(1, len(options) + 1):
@@ -130,7 +130,7 @@ def _recomputed(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator
 
 
 def _smaller_passes(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Remedy]:
-    """Yield smaller micro-batches: half, a quarter and so on, down to the longest row, which is never split."""
+    """Yield smaller micro-batches (a half, a quarter, and so on) down to the longest row, which is never split."""
     least = wave(setup.recipe, shape)[1]
     for tokens in _halves(setup.recipe.learn.tokens_of_a_pass, least):
         yield _option(f"learn.micro_tokens={tokens}", "learn", micro_tokens=tokens)
@@ -149,7 +149,7 @@ def _fewer_processes(setup: Setup, shape: DecoderShape, devices: Devices) -> Ite
 
 
 def _shares(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Remedy]:
-    """Yield sharding over two or more GPUs of this machine, the smallest number first."""
+    """Yield sharding over two or more GPUs of this machine, with the smallest number first."""
     if not devices.host:
         for number in (2**k for k in range(1, 11) if 2**k <= devices.number):
             if number > (setup.layout.processes if setup.layout.sharded else 1):
@@ -157,7 +157,7 @@ def _shares(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Rem
 
 
 def _sharded(setup: Setup, number: int) -> Setup:
-    """Shard the policy over ``number`` GPUs, and replace a sampler that needs the whole policy by vLLM servers."""
+    """Shard the policy over ``number`` GPUs, and replace a sampler that needs the whole policy with vLLM servers."""
     engine = setup.recipe.engine
     learner = engine.learner if isinstance(engine.learner, Fsdp2) else Fsdp2()
     sampler = engine.sampler if isinstance(engine.sampler, Vllm) else Vllm(servers=["http://127.0.0.1:8000"])

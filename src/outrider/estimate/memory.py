@@ -1,9 +1,9 @@
-r"""Memory of a run in bytes, by part, from its recipe and the model's dimensions.
+r"""Estimates the memory of a run by part, in bytes, from its recipe and the model's dimensions.
 
-Numbers are per device (per process on a CPU). :math:`P` is the number of parameters, :math:`T` the number of trained
-parameters, and :math:`b` the bytes per number in the compute dtype (4, or 2 with ``policy.dtype: bfloat16``). The
-following parts are in memory throughout training. If the learner is sharded, each part is divided by the number of
-devices:
+All numbers are per device (per process on a CPU). :math:`P` is the number of parameters, :math:`T` is the number of
+trained parameters, and :math:`b` is the bytes per number in the compute dtype (4, or 2 with ``policy.dtype:
+bfloat16``). The following parts are in memory throughout training. If the learner is sharded, each part is divided by
+the number of devices, except as noted:
 
 ================  =====================================================================================================
 weights           :math:`4P`; with an adapter :math:`bP + 4T`
@@ -18,30 +18,30 @@ sampler's         only with ``train.lag=1``, :math:`4P`, for the separate sampli
 weights           need their memory at the same time
 ================  =====================================================================================================
 
-The following parts are needed either only while the local sampler samples, or only while the learner trains. Each of
-these two phases reuses the memory that the other phase has freed:
+Each of the following parts is needed only in one phase, while the local sampler samples or while the learner trains.
+Each phase reuses the memory that the other phase has freed:
 
 ================  =====================================================================================================
 KV cache          :math:`2 b\, L D_{kv}` per token, for :math:`R` rows decoded together, each with ``max_tokens`` and a
                   prompt of 512 tokens, and for the prompts that rows share; one layer twice while the cache grows
-kept for turns    for multi-turn tasks: the KV cache of as many rows again, which wait for their environments
+kept for turns    for multi-turn tasks: the KV cache of another :math:`R` rows, which wait for their environments
 draws             :math:`20 R V`: logits, probabilities and their cumulative sums, some in float64
-activations       per token of a micro-batch and layer :math:`24 H + 16 (I + D_q + D_{kv})`, in bfloat16
-                  :math:`26 H + 8 (I + D_q + D_{kv})`; with an adapter :math:`8 H` less. If queries and keys have norms,
-                  :math:`8 (D_q + D_{kv})` more (factor 6 in bfloat16, 4 with an adapter). If activations are
-                  recomputed: :math:`4 H` per layer, and all of the above for one layer
+activations       per layer and token of a micro-batch: :math:`24 H + 16 (I + D_q + D_{kv})`, or in bfloat16
+                  :math:`26 H + 8 (I + D_q + D_{kv})`; with an adapter, :math:`8 H` less. If queries and keys have
+                  norms, :math:`8 (D_q + D_{kv})` more (factor 6 in bfloat16, 4 with an adapter). If activations are
+                  recomputed: :math:`4 H` per layer, and all of the above for only one layer
 products' copies  in bfloat16 without an adapter: :math:`2` bytes per parameter of the linear maps, for the backward
                   pass; if activations are recomputed, only for one layer
 head              chunks of logits (:mod:`outrider.model.head`); if the head is trained, also its gradient, and a copy
                   of :math:`b` bytes per parameter
 gathered layers   only with a sharded learner: the parameters outside the layers, in float32; and two successive layers,
                   before and after gathering, in :math:`b` bytes. They replace the products' copies
-summed gradients  if several processes each hold the whole model: :math:`4T`, after the backward pass
+summed gradients  if each of several processes has the whole model: :math:`4T`, after the backward pass
 ================  =====================================================================================================
 
 :math:`L` is the number of layers, :math:`H` their width, :math:`I` the width of the MLP, :math:`D_q` and
-:math:`D_{kv}` the widths of queries and keys, :math:`V` the vocabulary size. The estimate does not count gaps of the
-allocator, verifiers, and memory for writing a checkpoint.
+:math:`D_{kv}` the widths of queries and keys, and :math:`V` the vocabulary size. The estimate omits the allocator's
+gaps, verifiers, and memory for writing checkpoints.
 """
 
 from __future__ import annotations
@@ -58,19 +58,19 @@ from outrider.sample.options import FUSED_FAMILIES, LocalSampling
 from outrider.tasks.turn_task import TurnTask
 
 PROMPT = 512
-"""Assumed number of tokens in a prompt, enough for a long problem with a template."""
+"""Assumed number of tokens in a prompt, which is enough for a long problem with a template."""
 
 CHUNK, GPU_CHUNKS = 8 * 2**20, 8
-"""Maximum number of logits that the head computes at once on a CPU, and the factor by which it is larger on a GPU. The
-values are those of :mod:`outrider.model.head`, which this module cannot import without PyTorch."""
+"""Maximum number of logits that the head computes at once on a CPU, and the factor for a GPU. The values are copied
+from :mod:`outrider.model.head`, which this module does not import, since it must work without PyTorch."""
 
 
 class Layout(NamedTuple):
     """The number of processes that train together, and whether each process holds the whole model or a shard.
 
     Attributes:
-        offload: whether shards stay in host memory, and are copied to the device only for use.
-        gpu: whether each process has a GPU; otherwise all processes run on the CPU.
+        offload: whether shards stay in host memory and are copied to the device only when used.
+        gpu: whether each process has a GPU. If False, all processes run on the CPU.
     """
 
     processes: int = 1
@@ -90,11 +90,11 @@ class Memory(NamedTuple):
 
     Attributes:
         held: parts that are on the device throughout training.
-        phases: parts that are on the device only during each phase (sampling or learning), by phase.
-        host: shards that are in host memory instead.
-        loading: host memory of a process before sharding, in which every process loads the whole model.
-        checking: additional host memory of the process that compares forward passes to choose one: in bfloat16, a copy
-            of the matmul weights.
+        phases: parts that are on the device only during one phase (such as sampling or learning), by phase.
+        host: shards that are in host memory instead of on the device.
+        loading: host memory with which every process loads the whole model before it is sharded.
+        checking: additional host memory of the process that compares forward passes to choose one. In bfloat16, this is
+            a copy of the matmul weights.
     """
 
     held: dict[str, int]
@@ -105,7 +105,7 @@ class Memory(NamedTuple):
 
     @property
     def host_peak(self) -> int:
-        """Peak host memory of a process that also has a device (GPU)."""
+        """Peak host memory of a process, for loading the model and for offloaded shards."""
         return max(self.loading, sum(self.host.values()))
 
     @property
@@ -115,7 +115,7 @@ class Memory(NamedTuple):
 
 
 def most_rollouts(stages: Sequence[Stage], problems: int) -> tuple[int, list[str]]:
-    """Return the maximum rollouts per step before the first unbounded stage, and the names of that stage and all later
+    """Return the maximum rollouts per step of the stages before the first unbounded stage, and the names of all other
     stages."""
     bounds, most = Bounds(), 0
     for i, stage in enumerate(stages):
@@ -129,7 +129,7 @@ def most_rollouts(stages: Sequence[Stage], problems: int) -> tuple[int, list[str
 def memory(
     recipe: Recipe, shape: DecoderShape, model_type: str, layout: Layout = ALONE, evaluating: bool = False
 ) -> Memory:
-    """Return the bytes of each part that the module docstring lists; with ``evaluating``, also cover evaluations."""
+    """Return the bytes of each part in the module's docstring. With ``evaluating``, evaluations must fit as well."""
     whole, trained, low = shape.parameters, trained_parameters(recipe, shape), number_bytes(recipe)
     lora = recipe.policy.lora is not None
     shared = {
@@ -168,8 +168,8 @@ def number_bytes(recipe: Recipe) -> int:
 
 
 def wave(recipe: Recipe, shape: DecoderShape, evaluating: bool = False) -> tuple[int, int]:
-    """Return the maximum rows decoded together (with ``evaluating``, also in evaluations), and a row's maximum
-    length."""
+    """Return the maximum number of rows that are decoded together, and a row's maximum length. With ``evaluating``,
+    include the rows of evaluations."""
     rollouts, unbounded = most_rollouts(recipe.explore, recipe.train.problems)
     at_once = max(rollouts, evaluated_at_once(recipe)) if evaluating else rollouts
     rows = recipe.sample.most_rows if unbounded else min(recipe.sample.most_rows, at_once)
@@ -177,8 +177,8 @@ def wave(recipe: Recipe, shape: DecoderShape, evaluating: bool = False) -> tuple
 
 
 def evaluated_at_once(recipe: Recipe) -> int:
-    """Return the maximum responses that an evaluation requests at once: the samples of 100 problems, or all greedy
-    responses."""
+    """Return the maximum number of responses that an evaluation requests at once, which are the samples for 100
+    problems, or all greedy responses."""
     evaluate = recipe.evaluate
     if not recipe.evaluates:
         return 0
@@ -218,7 +218,7 @@ def _sampling(recipe: Recipe, shape: DecoderShape, evaluating: bool) -> dict[str
     turns = isinstance(recipe.task, TurnTask)
     kept = {"kept for turns": kv_cache(recipe, shape, rows * longest)} if turns else {}
     return kept | {
-        # one layer is held twice while the cache grows
+        # while the cache grows, one layer is in memory twice
         "KV cache": kv_cache(recipe, shape, rows * longest + contexts)
         + kv_cache(recipe, shape, rows * longest) // shape.layers,
         "draws": 20 * rows * shape.vocabulary,
@@ -226,7 +226,7 @@ def _sampling(recipe: Recipe, shape: DecoderShape, evaluating: bool) -> dict[str
 
 
 def _learning(recipe: Recipe, shape: DecoderShape, layout: Layout) -> dict[str, int]:
-    """Return the parts at the peak of learning: in the backward pass of the head or, with recomputation, of a layer."""
+    """Return the parts at the peak of learning, which is in the backward pass of the head or of a recomputed layer."""
     low, adapter = number_bytes(recipe), recipe.policy.lora is not None
     longest = wave(recipe, shape)[1]
     tokens = max(recipe.learn.tokens_of_a_pass, longest)
@@ -242,7 +242,7 @@ def _learning(recipe: Recipe, shape: DecoderShape, layout: Layout) -> dict[str, 
         return all_layers | {"head": head} | gathered
     kept = shape.layers * 4 * shape.width * tokens
     at_head = {"activations": kept, "head": head} | gathered
-    # the gradient of a tied head is kept until the embedding's gradient, a gathered head's until those gathered with it
+    # a tied head's gradient waits for the embedding's, and a gathered head's waits for the others gathered with it
     waiting = 4 * shape.head if (shape.tied or shares) and not adapter else 0
     at_layer = {"activations": kept + layer, "products' copies": copies, "head": waiting} | gathered
     return max(at_head, at_layer, key=lambda parts: sum(parts.values()))

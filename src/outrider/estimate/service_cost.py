@@ -1,10 +1,10 @@
 """Estimates the tokens and the cost of a run on a paid service.
 
-*Sampled* tokens are the generated tokens. *Prefilled* tokens are prompts and prefixes of branches. Prefilled tokens are
-only read, and count once per request for any number of rollouts. If the objective has a correction, or is not one of
-the service's named losses, whole rows are prefilled as well. *Trained* tokens are the tokens of rows, including
-prompts, in every pass with a gradient. All counts are upper bounds: every response has ``sample.max_tokens`` tokens,
-and every rollout is one request.
+*Sampled* tokens are generated tokens. *Prefilled* tokens are prompts and prefixes of branches, which the model only
+reads. They count once per request, for any number of rollouts. If the objective has a correction, or is not one of the
+service's named losses, whole rows are prefilled as well. *Trained* tokens are the tokens of rows, including prompts, in
+every pass with a gradient. All counts are upper bounds: every response has ``sample.max_tokens`` tokens, and every
+rollout is one request.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from outrider.estimate.memory import most_rollouts
 from outrider.learn.options import Prices, Tinker
 from outrider.learn.service_loss import named_loss
 
-_PROMPTS = 32  # number of the task's first prompts whose mean length is used for all prompts
+_PROMPTS = 32  # the mean length of the task's first 32 prompts is the assumed length of all prompts
 
 
 class Tokens(NamedTuple):
@@ -29,12 +29,12 @@ class Tokens(NamedTuple):
 
 
 def step_tokens(recipe: Recipe, prompt: float) -> Tokens:
-    """Return the maximum tokens of a step whose prompts have a mean length of ``prompt`` tokens."""
+    """Return the maximum tokens in a step if prompts have a mean length of ``prompt`` tokens."""
     rollouts, _ = most_rollouts(recipe.explore, recipe.train.problems)
     first, _ = most_rollouts(recipe.explore[:1], recipe.train.problems)
     continued = (rollouts - first) * recipe.sample.max_tokens  # stages after the first may branch from any token
     row = prompt + recipe.sample.max_tokens
-    # a correction needs one more forward pass; a loss that the service does not know needs one before each update
+    # a correction needs one more forward pass, and a loss that the service lacks needs one before each update
     forward = (recipe.objective.correction is not None) + (named_loss(recipe.objective) is None) * recipe.learn.epochs
     return Tokens(
         sampled=rollouts * recipe.sample.max_tokens,
@@ -44,7 +44,7 @@ def step_tokens(recipe: Recipe, prompt: float) -> Tokens:
 
 
 def evaluation_tokens(recipe: Recipe, prompt: float) -> Tokens:
-    """Return the maximum tokens of one evaluation."""
+    """Return the maximum tokens in one evaluation."""
     options = recipe.evaluate
     each = options.n + options.greedy
     requests = options.problems * (1 + options.greedy)

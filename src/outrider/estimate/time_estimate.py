@@ -1,4 +1,4 @@
-"""Computes the maximum number of tokens that a run generates, and the time of the run at measured rates."""
+"""Computes the maximum number of tokens that a run generates, and the run's time at measured rates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from outrider.estimate.memory import most_rollouts
 
 
 class Rates(NamedTuple):
-    """Measured seconds per generated token of one process, by phase, and the number of measured tokens."""
+    """The measured seconds per generated token in one process, by phase, and the number of measured tokens."""
 
     sample: float
     verify: float
@@ -22,9 +22,10 @@ class Rates(NamedTuple):
 
 
 class Amounts(NamedTuple):
-    """The maximum generated tokens of a run: in training (None without a limit of steps or tokens) and in evaluations.
+    """The maximum number of tokens that a run generates in training (None without a limit on steps or tokens) and in
+    evaluations.
 
-    ``unbounded`` names the stages without a bound on their rollouts, which ``training`` does not include.
+    ``unbounded`` names the stages without a bound on their rollouts, whose tokens ``training`` does not include.
     """
 
     training: int | None
@@ -34,10 +35,11 @@ class Amounts(NamedTuple):
 
 
 def amounts(recipe: Recipe) -> Amounts:
-    """Return the maximum tokens of a run.
+    """Return the maximum number of tokens that a run generates.
 
-    Evaluations by ``train.evaluate_every`` are counted as if all responses had maximum length. Shorter responses allow
-    more steps, and so more evaluations. If only ``train.seconds`` limits the run, these evaluations are not counted.
+    The number of evaluations by ``train.evaluate_every`` assumes that all responses have the maximum length. Shorter
+    responses allow more steps, and therefore more evaluations. If only ``train.seconds`` limits the run, these
+    evaluations are not counted.
     """
     train, evaluate = recipe.train, recipe.evaluate
     rollouts, unbounded = most_rollouts(recipe.explore, train.problems)
@@ -53,7 +55,7 @@ def amounts(recipe: Recipe) -> Amounts:
 
 
 def amount_lines(recipe: Recipe) -> list[str]:
-    """Return sentences about the tokens of a run, including evaluations."""
+    """Return sentences about the tokens that a run generates in training and evaluations."""
     most, evaluate = amounts(recipe), recipe.evaluate
     samples = f"{evaluate.n} samples" + (" and a greedy one" if evaluate.greedy else "")
     lines = []
@@ -66,7 +68,7 @@ def amount_lines(recipe: Recipe) -> list[str]:
         return [*lines, "evaluation: none"]
     each = f"{evaluate.problems:,} problems with {samples}"
     most_tokens = f"at most {most.evaluation:,} generated tokens, in addition to training"
-    # if responses are shorter, the same number of tokens allows more steps, and so more evaluations
+    # with shorter responses, the same number of tokens allows more steps, and therefore more evaluations
     by_step = recipe.train.evaluate_every > 0 and recipe.train.steps is None
     more = ", more with train.evaluate_every if responses are shorter" if by_step else ""
     return [*lines, f"evaluation: {most.evaluations} of {each}, {most_tokens}{more}"]

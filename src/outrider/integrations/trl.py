@@ -1,8 +1,8 @@
 """Runs a recipe's advantage estimation in TRL's ``GRPOTrainer``, and as much of its rollout allocation as TRL supports.
 
-TRL's loss accepts one advantage per token. So right after TRL has generated and scored the rows of all processes, the
-trainer replaces TRL's advantages by the recipe's. The module is written for TRL 1.16.0, and tested on a CPU with one
-and with two processes. The module has never been run with a GPU, vLLM, images, DeepSpeed or FSDP.
+TRL's loss accepts one advantage per token. Therefore, after TRL has generated and scored the rows of all processes, the
+trainer replaces TRL's advantages with the recipe's. The module is written for TRL 1.16.0, and is tested on a CPU with
+one and two processes. The module has never been run with a GPU, vLLM, images, DeepSpeed or FSDP.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 try:
     from trl import GRPOTrainer
-except ImportError as error:  # raised when a trainer is made, so that this module can be imported without TRL
+except ImportError as error:  # reported only when a trainer is created, so that this module can be imported without TRL
     GRPOTrainer, _MISSING = object, f"CreditGRPOTrainer needs TRL: pip install 'trl==1.16.*' ({error})"
 else:
     _MISSING = ""
@@ -37,12 +37,12 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
     """TRL's ``GRPOTrainer`` with the advantages of a credit chain (the recipe's sequence of advantage components).
 
     Advantages are float32 ``[B, T]``, one per completion token. ``B`` is the number of rows of a generation batch in
-    this process, ``T`` the length of the longest completion. A group is ``num_generations`` consecutive rows over all
-    processes, and a batch baseline uses all rows of all processes. A row's reward is TRL's weighted sum of rewards.
-    Tokens that TRL masks (padding, tool output, ``env_mask``) get advantage 0 and do not count in lengths. The trained
-    model computes log-probabilities (nats, at the sampling temperature) and entropies (nats) before its update. If the
-    chain reads log-probabilities or entropies, each generation batch needs one more forward pass. The step number that
-    a component sees counts generation batches from 1.
+    this process, and ``T`` is the length of the longest completion. A group is ``num_generations`` consecutive rows
+    over all processes, and a batch baseline uses all rows of all processes. A row's reward is TRL's weighted sum of
+    rewards. Tokens that TRL masks (padding, tool output, ``env_mask``) get advantage 0 and do not count in lengths. If
+    the chain reads log-probabilities (nats, at the sampling temperature) or entropies (nats), the trained model
+    computes them before its update, in one more forward pass per generation batch. Components receive a step number
+    that counts generation batches from 1.
 
     Degenerate cases: a completion for which every reward function returned None gets advantage 0, and does not affect
     the rest of its group. The same holds for a completion without a trained token, such as a truncated completion with
@@ -50,20 +50,20 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
     If all rewards of a group are equal, its advantages are exactly 0. ``scale_rewards`` affects only TRL's metric
     ``frac_reward_zero_std``, since the chain scales rewards.
 
-    Metrics in addition to TRL's: ``credit/unscorable``, ``credit/masked`` and ``credit/zero_advantage``, as shares of
-    all rows. In TRL's table of completions, each row shows its mean advantage over trained tokens.
+    In addition to TRL's metrics, ``credit/unscorable``, ``credit/masked`` and ``credit/zero_advantage`` are shares of
+    all rows. TRL's table of completions shows each row's mean advantage over trained tokens.
 
     Args:
         model, reward_funcs, args, *others, **options: arguments of ``GRPOTrainer``; ``args`` is required.
-        recipe: a name or a YAML file, read by ``load_recipe`` in its default setting, or a ``Recipe``. Its method must
-            match ``args``: ``GRPOConfig(..., **grpo_config(recipe))``.
+        recipe: a name or a YAML file, which ``load_recipe`` reads in its default setting, or a ``Recipe``. Its method
+            must match ``args``: ``GRPOConfig(..., **grpo_config(recipe))``.
         chain: a credit chain instead of a recipe; ``args`` then sets all other parts of the method.
-        success_at: minimum reward of a success. None: every reward must be one that a verdict gives. With a recipe,
-            these are the values of the recipe's ``reward``; with a chain, they are 0 and 1, or -1 and 1.
+        success_at: minimum reward of a success. None: rewards must have the values that verdicts map to. For a recipe,
+            these are the values of its ``reward``; for a chain, they are 0 and 1, or -1 and 1.
 
     Raises:
         UserError: TRL is missing or has another version, or does not support the recipe or chain with these ``args``.
-            During training: a reward is infinite, or ``success_at`` is None and no verdict gives this reward.
+            During training: a reward is infinite, or ``success_at`` is None and a reward has an unexpected value.
 
     Example::
 
@@ -95,7 +95,7 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
 
     def _calculate_rewards(self, *given: Any, **named: Any) -> Tensor:
         rewards_BF: Tensor = super()._calculate_rewards(*given, **named)
-        self._rewards_BF = rewards_BF  # rewards of all processes, from which the advantages are computed next
+        self._rewards_BF = rewards_BF  # rewards of all processes, from which the advantages will be computed
         return rewards_BF
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         return output
 
     def _advantages(self, output: dict[str, Any], mask_BT: Tensor) -> Tensor:
-        """Compute the advantages of the rows of all processes, padded to the longest row, and log each row's mean."""
+        """Return the advantages of all processes' rows, padded to the longest row, and log each row's mean."""
         mode = "train" if self.model.training else "eval"
         rewards_BF = self._rewards_BF
         weighted_B = (rewards_BF * self.reward_weights.to(rewards_BF.device)).nansum(dim=1)
@@ -130,7 +130,7 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         return rewards_BF.new_tensor(advantages_BT)
 
     def _policy_numbers(self, output: dict[str, Any]) -> dict[str, Tensor]:
-        """Return the log-probabilities and entropies that the chain reads, for this process's rows: ``[B, T]``."""
+        """Return the log-probabilities and entropies that the chain reads, as ``[B, T]`` for this process's rows."""
         import torch
 
         found = {"logprobs": output["old_per_token_logps"]} if "old_per_token_logps" in output else {}
@@ -146,7 +146,7 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         return {name: found[name] for name in self._credit.reads}
 
     def _gathered(self, values_BT: Tensor) -> Floats:
-        """Gather the rows of all processes in order, padded with zeros to the longest row."""
+        """Return the rows of all processes in order, padded with zeros to the longest row."""
         padded = self.accelerator.pad_across_processes(values_BT.float(), dim=1)
         gathered: Floats = self.accelerator.gather(padded.contiguous()).cpu().numpy()
         return gathered
@@ -160,7 +160,7 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         logged = self._logs["advantages"]
         for _ in range(
             min(len(tokens_B), len(logged))
-        ):  # removes TRL's own advantages, of which TRL keeps only the latest
+        ):  # remove TRL's own advantages from the log, which has a maximum length
             logged.pop()
         logged.extend((advantages_BT.sum(axis=1) / np.maximum(tokens_B, 1)).tolist())
 

@@ -1,5 +1,5 @@
-"""The credit chain (advantage components) of a TRL trainer: its inputs, its success rule, and the TRL options it
-rejects."""
+"""The credit chain (advantage components) of a TRL trainer, with its inputs, its success rule, and a check of TRL's
+options."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ class CarriedChain(NamedTuple):
 
     Attributes:
         links: the components of the chain.
-        reads: which of ``logprobs`` and ``entropies`` the components need as input.
-        verdicts: the allowed sets of rewards that verdicts give, such as 0 and 1; such a set determines which rows
-            succeed.
-        success: the reward of a success in ``verdicts``.
-        success_at: minimum reward of a success, instead of ``verdicts``; None: ``verdicts`` determine successes.
+        reads: inputs that the components need, of ``logprobs`` and ``entropies``.
+        verdicts: allowed sets of reward values, such as 0 and 1. All rewards of a batch must be in one of these sets.
+        success: the reward in ``verdicts`` that means success.
+        success_at: minimum reward of a success, used instead of ``verdicts``; None: ``verdicts`` determine successes.
     """
 
     links: list[Link]
@@ -42,7 +41,7 @@ class CarriedChain(NamedTuple):
     def of(
         recipe: str | Path | Recipe | None, chain: Sequence[Described] | None, success_at: float | None, args: Any
     ) -> CarriedChain:
-        """Return the credit chain of a recipe, or ``chain``. A recipe's method must match ``args`` (a ``GRPOConfig``).
+        """Return the credit chain of a recipe, whose method must match ``args`` (a ``GRPOConfig``), or of ``chain``.
 
         Raises:
             UserError: neither or both of ``recipe`` and ``chain`` are given, or TRL does not support the chain.
@@ -65,9 +64,9 @@ class CarriedChain(NamedTuple):
         """Return which rows succeed.
 
         Raises:
-            UserError: no verdict gives one of the rewards, and ``success_at`` is None.
+            UserError: ``success_at`` is None, and no set in ``verdicts`` contains all rewards.
         """
-        # compared in float32, the type of TRL's rewards: 0.7 in float32 is below 0.7
+        # compare in float32, the type of TRL's rewards, since 0.7 in float32 is below 0.7 in float64
         if self.success_at is not None:
             return np.asarray(rewards_B >= np.float32(self.success_at))
         verdicts = [np.array(sorted(values), np.float32) for values in self.verdicts]
@@ -82,11 +81,11 @@ class CarriedChain(NamedTuple):
 
 
 def _reads(links: Sequence[Link]) -> tuple[str, ...]:
-    """Return which of the policy's numbers the chain reads, found by running the chain on example successes and
-    failures.
+    """Return which of log-probabilities and entropies the chain reads. A run of the chain on an example group shows
+    this.
 
     Raises:
-        UserError: the chain needs other data than log-probabilities and entropies.
+        UserError: the chain needs data other than log-probabilities and entropies.
     """
     if stage := stage_of(split(links).baseline):
         raise UserError(

@@ -28,7 +28,7 @@ from outrider.objective import (
 from outrider.options import Options
 
 _LOSS_TYPES = {TokenMean: "dapo", SequenceMean: "grpo", Constant: "dr_grpo"}
-_OFF = {  # options of TRL that a recipe does not have, with the values that switch these options off
+_OFF = {  # options of TRL that recipes lack, with the values that turn these options off
     "top_p": 1.0,
     "top_k": 0,
     "min_p": None,
@@ -49,11 +49,11 @@ def grpo_config(recipe: Recipe) -> dict[str, Any]:
     """Return the arguments of TRL's ``GRPOConfig`` for a recipe's method: ``GRPOConfig(output_dir, **grpo_config(r))``.
 
     The arguments set the number of rollouts (``num_generations``), the sampling distribution and response limit, the
-    policy loss with its denominators, the KL, and the passes over a batch. Other terms of TRL's loss are switched off.
-    With one optimizer step per generation batch, TRL's loss equals the recipe's loss up to rounding.
+    policy loss with its denominators, the KL penalty, and the passes over a batch. They turn off all other terms of
+    TRL's loss. With one optimizer step per generation batch, TRL's loss equals the recipe's loss up to rounding.
 
-    The recipe's other sections are not included, since TRL has its own arguments for them: ``model``, ``policy``,
-    ``task``, ``reward``, ``engine``, ``train``, ``evaluate``, ``seed``, and all of ``learn`` except ``epochs`` and
+    The arguments do not include sections for which TRL has its own arguments: ``model``, ``policy``, ``task``,
+    ``reward``, ``engine``, ``train``, ``evaluate``, ``seed``, and all of ``learn`` except ``epochs`` and
     ``minibatches``.
 
     Raises:
@@ -73,7 +73,7 @@ def grpo_config(recipe: Recipe) -> dict[str, Any]:
         "max_completion_length": sample.max_tokens,
         "num_iterations": learn.epochs,
         "beta": kl.coef,
-        **({"use_bias_correction_kl": False} if kl.coef else {}),  # TRL's default adds the gradient of the ratio
+        **({"use_bias_correction_kl": False} if kl.coef else {}),  # TRL's default True adds the ratio's gradient
         **_loss(recipe),
     }
 
@@ -134,7 +134,7 @@ def _loss(recipe: Recipe) -> dict[str, Any]:
         raise _refused(recipe, "aggregate", f"constant: {{length: {aggregate.length}}}, which is not sample.max_tokens")
     plain = {"loss_type": _LOSS_TYPES[type(aggregate)], "importance_sampling_level": "token", "delta": None}
     if type(surrogate) is Clip and surrogate.ratio != "sequence_token":
-        # TRL's bound applies to both signs, so a bound below the clip's bound would also clip positive advantages
+        # TRL's dual bound applies to both signs, so a bound below 1 + high would also clip positive advantages
         if surrogate.dual is not None and surrogate.dual < 1 + surrogate.high:
             raise _refused(recipe, "surrogate", f"clip: {{dual: {surrogate.dual}}}, below 1 + high")
         bounds = {"epsilon": surrogate.low, "epsilon_high": surrogate.high, "delta": surrogate.dual}

@@ -1,13 +1,13 @@
 """Registers credit chains as advantage estimators of verl, and surrogates as policy losses of verl.
 
 A credit chain is a recipe's sequence of advantage components. Verl passes rewards, masks and the ``uid`` of each row's
-prompt to an estimator, but no log-probabilities, entropies, branches or step numbers. A chain that needs such data is
-rejected at registration. Verl passes only a micro-batch to a loss. So surrogates can be registered, but token
-selections cannot, because a token selection needs the whole optimizer batch. Verl's own configuration sets the
-aggregation, the KL and the entropy bonus.
+prompt to an estimator, but not log-probabilities, entropies, branches or step numbers. A chain that needs such data is
+rejected at registration. Verl passes only a micro-batch to a loss. Surrogates can therefore be registered, but token
+selections, which need the whole optimizer batch, cannot. Verl's own configuration sets the aggregation, the KL penalty
+and the entropy bonus.
 
-The module is written for verl 0.9. Its functions are tested with verl's registries on a CPU; no training with verl was
-run.
+The module is written for verl 0.9. Its functions are tested with verl's registries on a CPU, but no training with verl
+has been run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 PREFIX = "outrider_"
 RECIPE = "outrider_recipe"  # name of the estimator and the loss of a whole recipe
-SURROGATE = "OUTRIDER_VERL_SURROGATE"  # the environment variable in which every process of verl finds its surrogate
+SURROGATE = "OUTRIDER_VERL_SURROGATE"  # environment variable from which every verl process reads its surrogate
 BASELINES = ("group_mean", "leave_one_out", "maxrl", "no_baseline", "passk", "reinforce_pp")
 _SURROGATE: TypeAdapter[Surrogate] = TypeAdapter(Annotated[Surrogate, ComponentOf(SURROGATES, "surrogate", Surrogate)])
 
@@ -39,8 +39,8 @@ _SURROGATE: TypeAdapter[Surrogate] = TypeAdapter(Annotated[Surrogate, ComponentO
 def register_chain(name: str, chain: Sequence[Described], success_above: float | None = None) -> Callable[..., Any]:
     """Register a credit chain as verl's ``algorithm.adv_estimator=NAME``, and return the estimator.
 
-    A row's reward is the sum of its token-level rewards. A row without trainable tokens counts in no baseline. Verl
-    also expects returns. The returns equal the advantages, since no critic learns from them.
+    A row's reward is the sum of its token-level rewards. Baselines ignore rows without trainable tokens. The estimator
+    also returns the advantages as verl's returns, since no critic learns from them.
 
     Args:
         chain: the advantage components, or their names and options as in a recipe.
@@ -48,7 +48,7 @@ def register_chain(name: str, chain: Sequence[Described], success_above: float |
 
     Raises:
         UserError: the chain is invalid, or needs data that verl does not provide. Later, from the estimator: a batch
-            without ``uid``, or rewards that do not determine which rows succeed.
+            has no ``uid``, or its rewards do not determine which rows succeed.
         ModuleNotFoundError: verl is not installed.
         ValueError: verl already has another estimator with this name.
     """
@@ -59,8 +59,8 @@ def register_chain(name: str, chain: Sequence[Described], success_above: float |
 def register_loss(name: str, surrogate: Surrogate | str | Mapping[str, Any]) -> Callable[..., Any]:
     """Register a surrogate (policy loss per token) as verl's ``actor.policy_loss.loss_mode=NAME``; return the loss.
 
-    Verl's ``loss_agg_mode`` aggregates the token losses, and verl's rollout correction weights the token losses. The
-    papers on ``clip`` with ``ratio: sequence`` and on ``gmpo`` use the aggregation ``seq-mean-token-mean``.
+    Verl's rollout correction weights the token losses, and verl's ``loss_agg_mode`` aggregates them. In their papers,
+    ``gmpo`` and ``clip`` with ``ratio: sequence`` use the aggregation ``seq-mean-token-mean``.
 
     Raises:
         UserError: the surrogate does not exist, or one of its options is invalid.
@@ -73,7 +73,7 @@ def register_loss(name: str, surrogate: Surrogate | str | Mapping[str, Any]) -> 
 def register_defaults() -> list[str]:
     """Register baselines and surrogates with their default options as ``outrider_<name>``; return the names.
 
-    Surrogates that read the likeliest tokens are not registered, since verl does not provide these tokens.
+    Surrogates that read the most likely tokens are not registered, since verl does not provide these tokens.
     """
     surrogates = [name for name, surrogate in SURROGATES.items() if not surrogate().reads_top]
     for baseline in BASELINES:
@@ -84,7 +84,7 @@ def register_defaults() -> list[str]:
 
 
 def estimator(chain: Sequence[Described], success_above: float | None = None) -> Callable[..., Any]:
-    """Return the advantage estimator that :func:`register_chain` registers; verl calls it with keyword arguments."""
+    """Return the advantage estimator that :func:`register_chain` registers. Verl calls it with keyword arguments."""
     links = chain_of(chain)
     _refuse_if_verl_has_too_little(links)
 
@@ -98,14 +98,14 @@ def estimator(chain: Sequence[Described], success_above: float | None = None) ->
         success_B = None if success_above is None else rewards_B > success_above
         advantages_BT = advantages_from_arrays(links, index, rewards_B, mask_BT, success=success_B)
         advantages = token_level_rewards.new_tensor(advantages_BT)
-        # verl also expects returns, from which only a critic would learn
+        # verl also expects returns, which only a critic would use
         return advantages, advantages.clone()
 
     return outrider_advantages
 
 
 def policy_loss(surrogate: Surrogate | str | Mapping[str, Any]) -> Callable[..., Any]:
-    """Return the policy loss that :func:`register_loss` registers; verl calls it with keyword arguments."""
+    """Return the policy loss that :func:`register_loss` registers. Verl calls it with keyword arguments."""
     try:
         options = _SURROGATE.validate_python(surrogate)
     except ValidationError as error:
@@ -132,7 +132,7 @@ def policy_loss(surrogate: Surrogate | str | Mapping[str, Any]) -> Callable[...,
         live = response_mask.bool().reshape(-1)
         _, bounded = log_ratio_of(log_prob.reshape(-1), old_log_prob.reshape(-1), live)
         advantages_N = torch.where(live, advantages.reshape(-1), 0)
-        # rows keep verl's padding; padding tokens are not live, so they have no effect
+        # rows keep verl's padding, whose tokens are not live and therefore have no effect
         ratios = TokenRatios(bounded, log_prob.reshape(-1), advantages_N, live, [width] * rows)
         gain, marks = options.gain(ratios)
         losses = -gain.reshape(rows, width)
@@ -151,7 +151,7 @@ def _core() -> Any:
 
 
 def _refuse_if_verl_has_too_little(links: Sequence[Link]) -> None:
-    """Raise UserError if the chain needs data that verl does not provide; this runs the chain on example rows."""
+    """Run the chain on example rows, and raise UserError if it needs data that verl does not provide."""
     if stage := stage_of(split(links).baseline):
         raise UserError(f"this chain compares with the rollouts of a stage {stage!r}, which verl does not draw")
     members = worked_group().members

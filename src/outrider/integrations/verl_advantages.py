@@ -1,11 +1,11 @@
 """Passes the advantages of a step from the rollout manager to verl's trainer. Experimental.
 
-Verl's trainer passes only rewards, masks and the ``uid`` of each row to an estimator. So every row gets its own
-``uid``, and the advantages are stored by ``uid``. In verl's V1 trainer, manager and trainer are objects of one process
-(the task runner creates both), so no communication between processes is needed.
+Verl's trainer passes only rewards, masks and the ``uid`` of each row to an estimator. Every row therefore gets its own
+``uid``, by which its advantages are stored. In verl's V1 trainer, the task runner creates both manager and trainer in
+one process, so no communication between processes is needed.
 
-The estimator checks every row. A missing, duplicate or unknown row ends the run, and so does a row with a different
-length or reward.
+The estimator checks every row. The run ends if a row is missing, duplicate or unknown, or has a different length or
+reward.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from outrider.record.row import WeightedRow
 if TYPE_CHECKING:
     from torch import Tensor
 
-_PADDING = "pad"  # prefix of the uid of a row that verl adds to fill a batch; such a row is not trained on
+_PADDING = "pad"  # uid prefix of rows that verl adds to fill a batch; such rows are not trained on
 
 
 class AdvantageRow(NamedTuple):
-    """The advantages of a row for verl's trainer, and the reward and length that this row must have in the trainer.
+    """The advantages of a row for verl's trainer, with the reward and length that the trainer's row must have.
 
     Attributes:
-        reward: the row's reward; 0 if the verifier failed, since verl computes means over all rewards.
+        reward: the row's reward; 0 if the verifier failed, since NaN would spoil verl's means over all rewards.
     """
 
     advantages_N: Floats
@@ -41,7 +41,7 @@ class AdvantageRow(NamedTuple):
 
 
 class RecipeAdvantages:
-    """The rows of one step by ``uid``, and the estimator that looks up their advantages."""
+    """The rows of one step by ``uid``, and an estimator that looks up their advantages."""
 
     def __init__(self) -> None:
         self._rows: dict[str, AdvantageRow] = {}
@@ -58,7 +58,7 @@ class RecipeAdvantages:
         estimator.
 
         Raises:
-            UserError: the rows differ from the rows of the step, or a row occurs twice.
+            UserError: the rows differ from the step's rows, or a row occurs twice.
         """
         uids = [str(uid) for uid in ([] if index is None else index)]
         self._refuse_other_rows([uid for uid in uids if not uid.startswith(_PADDING)])
@@ -97,8 +97,8 @@ def reward_of(row: WeightedRow) -> float:
 def advantages_for(
     rows: Sequence[WeightedRow], objective: ObjectiveOptions, denominators: Denominators, max_tokens: int
 ) -> list[Floats]:
-    """Return the advantages of each row's trainable tokens, multiplied by the loss weights if verl only sums token
-    losses."""
+    """Return the advantages of each row's trainable tokens. If verl only sums token losses, the advantages are
+    multiplied by the loss weights."""
     advantages = [row.advantages_N[row.trainable_N] for row in rows]
     if not denominators.weighted:
         return advantages

@@ -1,8 +1,8 @@
 """Translates a recipe into a configuration of verl's V1 trainer, and rejects unsupported recipes. Experimental.
 
-Some keys, the method's keys, determine the training. The rollout manager (:mod:`outrider.integrations.verl_manager`)
-rejects a run in which one of the method's keys has another value. All other keys set the length of the run and its
-devices, and may be changed.
+The method's keys are the keys that determine the training. The rollout manager
+(:mod:`outrider.integrations.verl_manager`) rejects a run in which one of these keys has another value. All other keys,
+such as the length of the run and its devices, may be changed.
 
 docs/verl.md documents the behaviour of verl 0.9.1 on which this translation relies.
 """
@@ -28,10 +28,10 @@ _KL = {K1: "kl", K2: "mse", K3: "low_var_kl"}  # verl's names
 
 
 class VerlSettings(NamedTuple):
-    """Values by dotted keys of verl's configuration.
+    """A configuration for verl, as values by dotted key.
 
     Attributes:
-        method: the values that determine the training, and that a user must not change.
+        method: the values that determine the training, which a user must not change.
         running: the values that a user may change.
         notes: the differences between the recipe and verl, one sentence each.
     """
@@ -54,19 +54,19 @@ def verl_settings(recipe: Recipe) -> VerlSettings:
 
 
 def recipe_text(recipe: Recipe) -> str:
-    """Return the whole recipe as JSON, escaped so that OmegaConf does not interpolate any value."""
+    """Return the whole recipe as JSON, escaped so that OmegaConf interpolates no value."""
     return json.dumps(recipe.resolved()).replace("${", "\\u0024{")
 
 
 def recipe_of(text: str) -> Recipe:
-    """Parse the recipe from the text of :func:`recipe_text`.
+    """Return the recipe in a text from :func:`recipe_text`.
 
     Raises:
         UserError: the text is not a recipe, or was written by another version of Outrider.
     """
     try:
         return Recipe.model_validate(json.loads(text))
-    except (ValueError, TypeError) as error:  # pydantic and JSON raise ValueError, or TypeError if it is not text
+    except (ValueError, TypeError) as error:  # pydantic and JSON raise ValueError, or TypeError for other types
         reason = str(error).partition("\n")[0]
         raise UserError(
             f"data.outrider holds no recipe ({reason}); write the file with this version's outrider verl-config"
@@ -127,7 +127,7 @@ def _trainer(recipe: Recipe) -> dict[str, Any]:
         "trainer.checkpoint_callback_class": f"{_HERE}.verl_manager.SaveExplorer",
         "critic.enable": False,
         "reward.reward_model.enable": False,
-        "reward.custom_reward_function.path": None,  # the task verifies
+        "reward.custom_reward_function.path": None,  # the task verifies responses
         "actor_rollout_ref.model.custom_chat_template": None,  # the recipe's policy writes prompts
         "distillation.enabled": False,
         "algorithm.adv_estimator": RECIPE,
@@ -166,8 +166,8 @@ def _rollouts(recipe: Recipe) -> dict[str, Any]:
 
 
 def _correction(correction: Correction | None) -> dict[str, Any]:
-    """Return verl's rollout-correction options: the source of old log-probabilities, and the importance weights."""
-    level, threshold = None, 2.0  # verl's default, unused without a level
+    """Return verl's rollout-correction options, for the old log-probabilities and the importance weights."""
+    level, threshold = None, 2.0  # verl's default, which has no effect without a level
     if isinstance(correction, Truncate):
         level, threshold = correction.level, correction.cap
     elif isinstance(correction, Mask):
@@ -213,7 +213,7 @@ def _loss(recipe: Recipe) -> dict[str, Any]:
 def _optimizer(recipe: Recipe) -> dict[str, Any]:
     learn = recipe.learn
     return {
-        f"{_ACTOR}.ppo_mini_batch_size": recipe.train.problems,  # times rollout.n: the maximum rows of a step
+        f"{_ACTOR}.ppo_mini_batch_size": recipe.train.problems,  # times rollout.n, this is the maximum rows of a step
         f"{_ACTOR}.ppo_epochs": learn.epochs,
         f"{_ACTOR}.shuffle": False,
         f"{_ACTOR}.optim.optimizer": "AdamW",
@@ -221,7 +221,7 @@ def _optimizer(recipe: Recipe) -> dict[str, Any]:
         f"{_ACTOR}.optim.betas": list(learn.betas),
         f"{_ACTOR}.optim.weight_decay": learn.weight_decay,
         f"{_ACTOR}.optim.clip_grad": learn.clip_norm,
-        # verl's constant schedule starts at a learning rate of 0; a cosine with 0 cycles is constant, from lr / n on
+        # with n warmup steps, verl's constant schedule starts at 0; a cosine with 0 cycles starts at lr / n instead
         f"{_ACTOR}.optim.lr_scheduler_type": "cosine",
         f"{_ACTOR}.optim.num_cycles": 0.0,
         f"{_ACTOR}.optim.zero_indexed_step": False,
@@ -258,7 +258,7 @@ def _running(recipe: Recipe) -> dict[str, Any]:
 
 
 def _room(recipe: Recipe) -> float:
-    """Return the maximum prompt length in tokens that the model's context allows; infinite if the context is
+    """Return the maximum number of prompt tokens that the model's context allows; infinite if the context is
     unknown."""
     return float((local_config(recipe.model) or {}).get("max_position_embeddings", math.inf)) - recipe.sample.max_tokens
 

@@ -1,5 +1,4 @@
-"""Writes the output of ``outrider verl-config``: a primary Hydra configuration file that extends verl's
-configuration."""
+"""Runs ``outrider verl-config``, which writes a primary Hydra configuration file that extends verl's configuration."""
 
 from __future__ import annotations
 
@@ -36,10 +35,10 @@ def verl_config_command(name: str, overrides: Sequence[str], setting: str | None
 
 
 def load_for_verl(name: str, overrides: Sequence[str], setting: str | None) -> Recipe:
-    """Load a recipe for verl, with the off-policy correction on by default, since verl samples with another engine.
+    """Load a recipe for verl. Since verl samples with another engine, the off-policy correction is on by default.
 
     Raises:
-        UserError: the recipe does not exist, or an override sets a key of ``engine``, although verl is the engine.
+        UserError: the recipe does not exist, or an override sets a key in ``engine``, although verl is the engine.
     """
     for override in overrides:
         if override.split("=")[0].split(".")[0] == "engine":
@@ -62,7 +61,7 @@ def verl_yaml(recipe: Recipe) -> str:
     parts.append("defaults: [ppo_trainer, _self_]\n")
     parts.append("\n# What may be changed: length, evaluation, devices.\n")
     parts.append("# GPUs: trainer.n_gpus_per_node and trainer.nnodes have verl's defaults.\n")
-    # one mapping per top-level key, since YAML would keep only the last of two
+    # write one mapping per top-level key, since YAML keeps only the last of two mappings with the same key
     return "".join(parts) + dump_yaml(nested({**settings.running, **settings.method}))
 
 

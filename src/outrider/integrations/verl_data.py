@@ -1,4 +1,4 @@
-"""The data set for verl. Its items are placeholders, for which the manager uses the recipe's own problems.
+"""The data set for verl, whose items are placeholders that the manager replaces with the recipe's own problems.
 Experimental."""
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from outrider.tasks.heldout import heldout_problems
 
 
 class TaskProblems(Dataset[dict[str, Any]]):
-    """The class for verl's ``data.custom_cls``. Verl reads the data set in batches, and counts batches as steps.
+    """The class for verl's ``data.custom_cls``. Verl reads the data set in batches, and counts each batch as a step.
 
-    A training item is only a placeholder: the recipe's stages choose the problems later, since a stage may skip or add
-    problems. A validation item is the held-out problem with the same index.
+    A training item is only a placeholder, since the recipe's stages choose the problems later and may skip or add some.
+    A validation item represents the held-out problem with the same index.
 
     Args:
         data_files: ``train`` or ``heldout``.

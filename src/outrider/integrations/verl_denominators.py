@@ -1,14 +1,14 @@
 r"""Chooses verl's loss aggregation so that verl's loss has the denominators of a recipe's loss.
 
 Verl aggregates the policy term, the KL term and the entropy term in the same way over all rows, and divides by its own
-denominators. Without KL and entropy, the loss is homogeneous in the advantages: scaling a row's advantages by a
-positive number scales the row's loss. The weights :math:`w` of :mod:`outrider.objective.weights` contain the stream
-weights and denominators of the whole optimizer batch. So the advantages are multiplied by these weights, and verl sums
-the token losses (``token-sum``):
+denominators. Without a KL penalty and an entropy bonus, the loss is homogeneous in the advantages: a positive factor on
+a row's advantages multiplies the row's loss. The weights :math:`w` of :mod:`outrider.objective.weights` contain the
+stream weights and denominators of the whole optimizer batch. Therefore, the advantages are multiplied by these weights,
+and verl only sums the token losses (``token-sum``):
 
 .. math:: \sum_t -g_t(w_t A_t) = \sum_t -w_t\, g_t(A_t)
 
-With a KL or an entropy bonus, verl's aggregation must match the recipe's aggregation; otherwise the recipe is rejected.
+With a KL penalty or an entropy bonus, the recipe is rejected unless verl's aggregation equals the recipe's.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from outrider.objective import Constant, SequenceMean, TokenMean
 
 
 class Denominators(NamedTuple):
-    """The denominators of verl's loss.
+    """The denominators in verl's loss.
 
     Attributes:
-        mode: value for verl's ``loss_agg_mode``.
-        length: value for verl's ``loss_scale_factor``.
-        weighted: whether the advantages are multiplied by the weights of the loss.
-        full: whether every step must have the same number of rows, since verl divides by a fixed number of rows.
+        mode: value of verl's ``loss_agg_mode``.
+        length: value of verl's ``loss_scale_factor``.
+        weighted: whether the advantages are multiplied by the loss weights.
+        full: whether every step must have the same number of rows, because verl divides by a fixed number of rows.
     """
 
     mode: str
@@ -41,7 +41,7 @@ def most_rows(recipe: Recipe) -> int:
     """Return the maximum number of rows in a step of the recipe.
 
     Raises:
-        UserError: the number of rows has no bound.
+        UserError: the number of rows has no upper bound.
     """
     most = bounds_after(recipe.explore, recipe.train.problems).most
     if most is None:
@@ -56,7 +56,7 @@ def denominators_of(recipe: Recipe) -> Denominators:
     """Return the denominators with which verl's loss equals the recipe's loss.
 
     Raises:
-        UserError: the recipe has a KL or an entropy bonus, for which verl would use another denominator.
+        UserError: the recipe has a KL penalty or an entropy bonus, for which verl would use another denominator.
     """
     term = "KL" if recipe.objective.kl.coef else "entropy bonus" if recipe.objective.entropy.bonus else ""
     if not term:
@@ -72,13 +72,13 @@ def denominators_of(recipe: Recipe) -> Denominators:
 
 
 def _own(recipe: Recipe) -> Denominators | None:
-    """Return verl's own denominators if they equal the recipe's denominators in every step, otherwise None."""
+    """Return verl's own denominators if they equal the recipe's in every step, otherwise None."""
     aggregate, bounds = recipe.objective.aggregate, bounds_after(recipe.explore, recipe.train.problems)
     if list(recipe.objective.streams.values()) != [1.0] or aggregate.denominator != "all":
         return None
     if isinstance(aggregate, TokenMean):
         return Denominators("token-mean")
-    # the other two divide by the size of a mini-batch, padding included, so no step may have fewer rows
+    # all other modes divide by the size of a mini-batch, including padding, so no step may have fewer rows
     if bounds.fewest != bounds.most or most_rows(recipe) % recipe.train.problems:
         return None
     if isinstance(aggregate, SequenceMean):

@@ -1,6 +1,6 @@
-"""The rollout manager for verl's V1 trainer, which plans every step by a recipe's ``explore``. Experimental.
+"""The rollout manager for verl's V1 trainer, which plans every step with a recipe's ``explore``. Experimental.
 
-No training with verl was run; docs/verl.md lists the parts that were run.
+No training with verl has been run. docs/verl.md lists the parts that have been run.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class ExploreManager:
     """The class for verl's ``actor_rollout_ref.rollout.agent.agent_loop_manager_class``.
 
     Verl passes a batch of prompts and waits for rows of these prompts. From a training batch, the manager uses only the
-    step number; it takes the problems from the recipe's task. For each of the recipe's stages in turn, the manager
-    plans requests, samples rollouts and verifies them.
+    step number and the ``uid`` of each prompt, since the recipe's task provides the problems. For one stage of the
+    recipe after another, the manager plans requests, samples rollouts and verifies them.
 
     Args:
         config: verl's whole configuration, as written by ``outrider verl-config``.
@@ -46,18 +46,18 @@ class ExploreManager:
         self.recipe = recipe_of(config.data.get("outrider"))
         _refuse_other_method(config, self.recipe)
         rollout = config.actor_rollout_ref.rollout
-        # the model data that planning needs; other processes run the model
+        # the part of the model that planning needs, without weights, since other processes run the model
         policy = load_policy(str(config.actor_rollout_ref.model.path), self.recipe.policy, device=torch.device("meta"))
         context = rollout.max_model_len or rollout.prompt_length + rollout.response_length
         self.step = StepMaker(self.recipe, policy, VerlSampler(client, policy, self.recipe.sample, int(context)))
         self.records = Records(Path(config.trainer.default_local_dir) / "outrider", self.recipe)
-        self._done: int | None = None  # finished steps; None until the first batch, which shows where the run continues
+        self._done: int | None = None  # finished steps; None until the first batch shows where the run continues
 
     @classmethod
     def create(
         cls, config: Any, llm_client: Client, teacher_client: Any = None, reward_loop_worker_handles: Any = None
     ) -> ExploreManager:
-        """Create the manager for verl, and register the advantage estimator in the process of verl's trainer.
+        """Create the manager for verl, and register its advantage estimator in the process of verl's trainer.
 
         Raises:
             UserError: the configuration does not match the recipe, or verl has another version.
@@ -68,12 +68,12 @@ class ExploreManager:
         if verl.__version__.split(".")[:2] != VERL.split(".")[:2]:
             raise UserError(f"this is verl {verl.__version__}, and the manager was written and tested with {VERL}")
         manager = cls(config, llm_client)
-        ADV_ESTIMATOR_REGISTRY[RECIPE] = manager.step.advantages.estimator  # a later manager replaces this one
+        ADV_ESTIMATOR_REGISTRY[RECIPE] = manager.step.advantages.estimator  # a new manager's estimator replaces it
         manager.step.explorer.prepare()
         return manager
 
     def generate_sequences(self, prompts: Any) -> None:
-        """Sample and verify the rollouts for a batch of verl, and put their rows into the TransferQueue.
+        """Sample and verify the rollouts for one of verl's batches, and put their rows into the TransferQueue.
 
         Raises:
             UserError: an error of :meth:`StepMaker.make`, or the batch does not belong to the next step.
@@ -86,7 +86,7 @@ class ExploreManager:
             self._train(uids, step)
 
     def save(self, folder: Path) -> None:
-        """Save the state on which the next step depends, except the weights."""
+        """Save all state that the next step needs, except the weights."""
         state = {"step": self._done, "recipe": self.recipe.fingerprint(), "state": self.step.state_dict()}
         self.records.sync()
         write_atomically(folder / _STATE, json.dumps(state).encode())
@@ -142,19 +142,18 @@ class ExploreManager:
 
 
 class SaveExplorer:
-    """The class for verl's ``trainer.checkpoint_callback_class``; it adds the exploration state to each checkpoint."""
+    """The class for verl's ``trainer.checkpoint_callback_class``, which adds the exploration state to checkpoints."""
 
     def __init__(self, config: Any = None) -> None:
         self.config = config
 
     def on_save(self, trainer: Any, global_step: int, checkpoint_dir: str, **also: Any) -> None:
-        """Save the state of exploration. Verl calls this method after writing a checkpoint."""
+        """Save the exploration state. Verl calls this method after it has written a checkpoint."""
         trainer.agent_loop_manager.save(Path(checkpoint_dir))
 
 
 def _refuse_other_method(config: Any, recipe: Recipe) -> None:
-    """Raise UserError if one of the method's keys in verl's configuration has another value than in
-    ``verl_settings``."""
+    """Raise UserError if one of the method's keys in verl's configuration differs from ``verl_settings``."""
     from omegaconf import OmegaConf
 
     for key, expected in verl_settings(recipe).method.items():

@@ -1,8 +1,8 @@
 """The plug-in for verl, which registers Outrider's default estimators and losses when verl imports it.
 
-``VERL_USE_EXTERNAL_MODULES=outrider.integrations.verl_plugin`` loads the plug-in. The plug-in also registers a recipe's
-surrogate if the configuration of ``outrider verl-config`` names a surrogate. Verl finds the plug-in if Outrider is
-installed in the same environment.
+To load the plug-in, set ``VERL_USE_EXTERNAL_MODULES=outrider.integrations.verl_plugin``. Outrider must be installed in
+verl's environment. The plug-in also registers a recipe's surrogate if the configuration from ``outrider verl-config``
+names a surrogate.
 
 If verl is not installed, importing this module has no effect.
 """

@@ -1,4 +1,4 @@
-"""Records the exploration of a run with verl in a run folder without checkpoints. Experimental."""
+"""Records the rollouts and metrics of a run with verl in a run folder, without checkpoints. Experimental."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from outrider.runs.folder import RunFolder
 
 
 class Records:
-    """Writes every rollout with its credit, and the metrics of every step, for ``outrider report``.
+    """Writes every rollout with its advantages, and the metrics of every step, for ``outrider report``.
 
-    Nothing is written before the first step, since only its number shows whether the run is new or continued.
+    No file is written before the first step, since only the step's number shows whether the run is new or resumed.
     """
 
     def __init__(self, path: Path, recipe: Recipe) -> None:
@@ -22,10 +22,10 @@ class Records:
         self._folder: RunFolder | None = None
 
     def begin(self, step: int) -> None:
-        """Continue after ``step``, which is 0 for a new run. An interrupted run's later records are moved aside.
+        """Begin to record after ``step``, which is 0 for a new run. An interrupted run's later records are moved away.
 
         Raises:
-            UserError: there is no run to continue, or the run has another recipe.
+            UserError: the folder contains no run to continue, or a run with another recipe.
         """
         if step == 0 and not RunFolder(self._path).config.is_file():
             self._folder = RunFolder.create(self._path, self._recipe.resolved(), "verl")
@@ -38,7 +38,7 @@ class Records:
             folder.note(notice)
 
     def write(self, step: int, made: MadeStep) -> None:
-        """Write a step to disk, before verl trains on the step."""
+        """Write a step's records to disk before verl trains on the step."""
         assert self._folder is not None
         levels = {group.problem.id: group.problem.level for group in made.groups}
         self._folder.rollouts.write(step, [r for group in made.groups for r in group.rollouts], levels=levels)

@@ -1,8 +1,8 @@
 """Converts the rows of a step to the format of verl's TransferQueue. Experimental.
 
-Each row is a separate session with the key ``{uid of a prompt}_{session}_0``. This ``uid`` is that of any prompt in the
-batch for which verl waits, regardless of the row's problem. In the queue, a row's prompt consists of the row's own
-prompt and its prefix.
+Each row is a separate session with the key ``{uid of a prompt}_{session}_0``. The ``uid`` may belong to any prompt in
+verl's batch, since rows need not answer verl's prompts. In the queue, a row's prompt consists of the row's own prompt
+and its prefix.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from outrider.record.row import WeightedRow
 
 
 class QueuedRow(NamedTuple):
-    """A row in the queue: key, fields and tag."""
+    """A row in the queue, with its key, its fields and its tag."""
 
     key: str
     fields: dict[str, Any]
@@ -26,8 +26,8 @@ class QueuedRow(NamedTuple):
 
 
 def session_keys(uids: Sequence[str], groups: Sequence[str]) -> list[str]:
-    """Return a key for each row. The rows of a group are sessions of one prompt, and groups are assigned to prompts in
-    turn.
+    """Return a key for each row. Groups are assigned to prompts in round-robin order, and the rows of a group become
+    sessions of its prompt.
 
     >>> session_keys(["u", "v"], ["a", "a", "b", "c", "b"])
     ['u_0_0', 'u_1_0', 'v_0_0', 'u_2_0', 'v_1_0']
@@ -43,13 +43,13 @@ def session_keys(uids: Sequence[str], groups: Sequence[str]) -> list[str]:
 
 
 def queued(row: WeightedRow, key: str, uid: str, step: int, version: int, also: Mapping[str, Any]) -> QueuedRow:
-    """Return a row in the format of verl's own workers.
+    """Return a row in the format that verl's own workers produce.
 
     Args:
         key: the row's key in the queue.
-        uid: the key of the row's advantages.
+        uid: the id by which the estimator finds the row's advantages.
         version: the version of the weights that sampled the row.
-        also: verl's ``reward_extra_info``.
+        also: the row's values for verl's ``reward_extra_info``.
     """
     from verl.experimental.agent_loop import AgentLoopOutput
     from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics
@@ -89,7 +89,7 @@ def queued(row: WeightedRow, key: str, uid: str, step: int, version: int, also: 
 
 
 def put_rows(rows: Sequence[QueuedRow], uids: Sequence[str], partition: str) -> None:
-    """Write the rows, and then mark their prompts as finished, so that no reader sees an incomplete step."""
+    """Write the rows first, and mark their prompts as finished last, so that no reader sees an incomplete step."""
     import transfer_queue as tq
     from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 

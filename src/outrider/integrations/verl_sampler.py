@@ -1,4 +1,4 @@
-"""A sampler that uses verl's servers. Experimental."""
+"""A sampler that uses verl's inference servers. Experimental."""
 
 from __future__ import annotations
 
@@ -28,16 +28,15 @@ class Client(Protocol):
 
 
 class VerlSampler:
-    """Samples every rollout with a separate request. The prompt of a branch includes the prefix that the branch
-    continues.
+    """Samples every rollout with a separate request. For a branch, the request's prompt includes the branch's prefix.
 
-    Verl syncs the weights, and returns the version of the weights with every answer. If this version differs from the
-    version of the step, the run ends with an error. Verl limits the number of concurrent requests. A request that verl
-    has lost is not retried, so no rollout is sampled twice.
+    Verl syncs the weights, and returns their version with every answer. If this version differs from the step's weight
+    version, the run ends with an error. Verl limits the number of concurrent requests. A request that verl has lost is
+    not retried, so no rollout is sampled twice.
 
     Attributes:
-        version: the weight version that must sample the rollouts.
-        context: the maximum number of tokens in prompt and response together.
+        version: the weight version with which rollouts must be sampled.
+        context: the maximum total number of tokens in prompt and response.
     """
 
     engines = 1
@@ -55,8 +54,8 @@ class VerlSampler:
         """Sample ``n`` rollouts for each request, in order.
 
         Raises:
-            UserError: a context leaves no room for a response, or a rollout was sampled with other weights than those
-                of the step.
+            UserError: a prompt is so long that the context has no room for a response, or a rollout was sampled with
+                weights of another step.
             EngineLostError: the answer to a request is missing or incomplete.
         """
         jobs = self._requests.jobs(requests)
@@ -65,25 +64,25 @@ class VerlSampler:
         return self._requests.rollouts(requests, drawn, self.version)
 
     def close(self) -> None:
-        """Do nothing: the sampler holds no resources."""
+        """Close the sampler. This has no effect, since the sampler has no resources to free."""
 
     def take(self, version: int, export: Any) -> dict[str, int]:
-        """Raise an error, since verl itself syncs the weights."""
+        """Raise an error, since the sampler takes no weights: verl itself syncs them."""
         raise NotImplementedError("verl synchronises its servers itself")
 
     async def _answers(self, jobs: Sequence[Job]) -> list[Any]:
         return await asyncio.gather(*(self._answer(job) for job in jobs))
 
     async def _answer(self, job: Job) -> Any:
-        # verl reads "logprobs" as a boolean: the 0 that vLLM expects would be False
+        # verl expects a boolean for "logprobs", so vLLM's 0 would mean False
         asked = {**job.asked, "logprobs": True}
-        # requests with the same id go to one server, so each request has its own id
+        # verl sends requests with the same id to one server, so each request gets its own id
         request_id = f"outrider-{self.version}-{job.asked['seed']}"
         try:
             return await self._client.generate(request_id, prompt_ids=job.prompt, sampling_params=asked)
         except (UserError, asyncio.CancelledError):
             raise
-        except Exception as error:  # any error of a remote server: each backend has its own error classes
+        except Exception as error:  # any error of a remote server, since each backend has its own error classes
             raise EngineLostError(f"verl's servers did not answer: {type(error).__name__}: {error}") from error
 
     def _drawn(self, job: Job, answer: Any) -> SampledTokens:
@@ -97,7 +96,7 @@ class VerlSampler:
         return SampledTokens(np.array(ids, np.int32), np.array(logprobs, np.float32), None, self._stop(job, ids))
 
     def _stop(self, job: Job, ids: list[int]) -> StopReason:
-        """Return the stop reason of a response; verl itself reports only that the response ended."""
+        """Return why a response ended. Verl itself reports only that it ended."""
         if ids[-1] in job.asked["stop_token_ids"]:
             return StopReason.STOP
         text = self._tokenizer.decode(ids, skip_special_tokens=True) if job.asked["stop"] else ""

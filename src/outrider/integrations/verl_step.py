@@ -1,4 +1,4 @@
-"""Makes one step of a recipe for verl with any sampler: explores, verifies and estimates advantages. Experimental."""
+"""Runs the part of a recipe's step before verl's update: exploration, verification and advantages. Experimental."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from outrider.train.metrics import step_metrics
 
 
 class MadeStep(NamedTuple):
-    """The rows of a step, ordered by group, and the groups of rollouts to record.
+    """The rows of a step in the order of their groups, and the groups with all rollouts to record.
 
     Attributes:
         uids: the ``uid`` of each row.
-        metrics: the metrics of the recipe's stages, and the metrics that Outrider reports in every step.
+        metrics: the stages' metrics, and the metrics that Outrider reports in every step.
     """
 
     rows: list[WeightedRow]
@@ -39,11 +39,11 @@ class MadeStep(NamedTuple):
 
 
 class StepMaker:
-    """The recipe's explorer, verifier and advantage estimation, which use one sampler.
+    """The recipe's explorer, verifier and advantage estimation, with the sampler that all stages use.
 
     Attributes:
-        advantages: the advantages for verl's trainer.
-        tokens: the number of tokens generated so far for training, without validation.
+        advantages: the current step's advantages for verl's trainer.
+        tokens: the number of training tokens generated so far, without validation.
     """
 
     def __init__(self, recipe: Recipe, policy: Policy, sampler: VerlSampler) -> None:
@@ -58,11 +58,11 @@ class StepMaker:
         self._all_rows = PolicyLoss(recipe.objective, recipe.sample.max_tokens).needs.all_rows
 
     def make(self, step: int) -> MadeStep:
-        """Explore, verify, estimate advantages, and store the advantages for verl's trainer.
+        """Explore, verify and estimate advantages for one step, and store the advantages for verl's trainer.
 
         Raises:
-            UserError: the step has no rows; it has more rows than verl's optimizer batch, or fewer rows although verl
-                divides by a fixed number of rows; or the rows' sampling temperature differs from verl's temperature.
+            UserError: the step has no rows, or more than verl's optimizer batch; it has fewer rows although verl
+                divides by a fixed number of rows; or the rows' sampling temperature differs from the recipe's.
         """
         recipe = self.recipe
         self.sampler.version = step - 1
@@ -78,7 +78,7 @@ class StepMaker:
         return MadeStep(rows, uids, groups, step_metrics(groups, self.tokens) | planned)
 
     def validation(self, indices: Sequence[int], n: int, temperature: float, version: int) -> list[list[Rollout]]:
-        """Sample and verify ``n`` responses to each of the held-out problems."""
+        """Sample and verify ``n`` responses to each held-out problem in ``indices``."""
         recipe = self.recipe
         self.sampler.version = version
         problems = heldout_problems(recipe.task, recipe.evaluate)

@@ -1,4 +1,4 @@
-"""A coordinated stop of all ranks, for runs whose ranks can save a checkpoint only together."""
+"""Stops all ranks together, for runs in which no rank can save a checkpoint without the other ranks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from outrider.processes.ranks import Ranks
 class AgreedStop(SafeStop):
     """Stops all ranks at the same point, which is the start or the end of an interruptible phase.
 
-    Each rank saves a shard of the checkpoint, so if one rank stopped within a phase, the other ranks would wait for
-    that rank.
+    Each rank saves a shard of the checkpoint. If one rank stopped within a phase, all other ranks would wait for it.
 
     Args:
-        heard: object that records whether this rank has received SIGTERM; all ranks stop if rank 0 has received it.
+        heard: object that records whether this rank has received SIGTERM. All ranks stop if rank 0 has received it.
     """
 
     def __init__(self, heard: SafeStop, ranks: Ranks) -> None:

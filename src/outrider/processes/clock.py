@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 NOT_WORK = frozenset({"evaluate", "record", "save"})
 OVERLAPPED = "overlapped_"
-"""Prefix for phases of sampling that run during an update. The seconds of the update already include these seconds."""
+"""Prefix for phases of sampling that run during an update. The update's seconds already include their seconds."""
 
 
 def training_seconds(seconds: Mapping[str, float]) -> float:
-    """The seconds of training in a row of ``timing.jsonl``, without evaluation, disk writes and overlapped phases.
+    """Return the training seconds in a row of ``timing.jsonl``, without evaluation, disk writes and overlapped phases.
 
     >>> training_seconds({"step": 3, "sample": 1.5, "learn": 0.5, "save": 9.0, "tokens_per_second": 800.0})
     2.0
@@ -22,9 +22,10 @@ def training_seconds(seconds: Mapping[str, float]) -> float:
 
 
 class Clock:
-    """Sums wall-clock time by phase. The time of a nested phase does not count towards the outer phase.
+    """Sums wall-clock time by phase. The time of a nested phase does not count for the outer phase.
 
-    At the start of each phase, the clock calls the function ``watch`` with the phase's name, for a progress display.
+    At the start of each phase, the clock calls the function ``watch`` with the phase's name, for example to show the
+    phase on the screen.
     """
 
     def __init__(self, watch: Callable[[str], None] = lambda phase: None) -> None:
@@ -53,7 +54,7 @@ class Clock:
         return taken
 
     def add(self, seconds: Mapping[str, float]) -> None:
-        """Add seconds that another clock has measured."""
+        """Add the seconds of phases that another clock has measured."""
         for phase, more in seconds.items():
             self.seconds[phase] = self.seconds.get(phase, 0.0) + more
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 
 def usable_cores() -> list[int]:
-    """The cores in this process's CPU affinity, or only the first of them if the container's CPU quota allows fewer."""
+    """Return the cores in this process's CPU affinity. If the container's CPU quota is lower, return only the first
+    ones."""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
     try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()  # a container's quota is not in the affinity
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()  # the affinity does not reflect this quota
         allowed = len(cores) if quota == "max" else max(1, int(quota) // int(period))
     except (OSError, ValueError):
         allowed = len(cores)
@@ -18,7 +19,8 @@ def usable_cores() -> list[int]:
 
 
 def ranks_on_cpu(cores: int, samples_apart: bool) -> int:
-    """Default number of ranks on a CPU: one per core, or one per two cores if each rank also has a sampling process.
+    """Return the default number of ranks on a CPU: one per core, or one per two cores if each rank also has a sampling
+    process.
 
     >>> ranks_on_cpu(8, False), ranks_on_cpu(8, True), ranks_on_cpu(1, True)
     (8, 4, 1)
@@ -27,6 +29,6 @@ def ranks_on_cpu(cores: int, samples_apart: bool) -> int:
 
 
 def pin(core: int) -> None:
-    """Pin this process and its child processes to one core. Does nothing on systems without CPU affinity."""
+    """Pin this process and its child processes to one core. Without CPU affinity, this has no effect."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {core})

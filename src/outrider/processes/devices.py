@@ -10,7 +10,7 @@ from typing import NamedTuple
 from outrider.errors import UserError
 
 RUNS_AT_ONCE = "OUTRIDER_RUNS_AT_ONCE"
-"""Environment variable with the number of runs that share host memory. ``outrider bench`` sets it for its runs."""
+"""Environment variable with the number of runs that share host memory. ``outrider bench`` sets this variable."""
 _DRIVERS = ("/proc/driver/nvidia", "/dev/kfd")  # NVIDIA and AMD
 _UNLIMITED = 1 << 60  # cgroup v1 writes "no limit" as a number near 2 ** 63
 
@@ -20,8 +20,8 @@ class Devices(NamedTuple):
 
     Attributes:
         number: number of GPUs; 1 without a GPU.
-        size: memory in bytes of the smallest GPU, or of the host if there is no GPU.
-        name: name of the GPU with the least memory, or of the host if there is no GPU.
+        size: memory in bytes of the GPU with the least memory; without a GPU, of the host.
+        name: name of the GPU with the least memory; without a GPU, of the host.
         host: whether ``size`` is host memory, which all processes share.
     """
 
@@ -32,7 +32,7 @@ class Devices(NamedTuple):
 
 
 def find_devices() -> Devices | None:
-    """Find this machine's GPUs, or the host's memory if there are no GPUs; None if the memory is unknown."""
+    """Return this machine's GPUs or, without a GPU, its host memory. Return None if the memory is unknown."""
     if driver_there():  # checked first, since importing torch takes a second
         import torch
 
@@ -47,12 +47,12 @@ def find_devices() -> Devices | None:
 
 
 def driver_there() -> bool:
-    """Whether this machine has a GPU driver."""
+    """Return whether this machine has a GPU driver."""
     return shutil.which("nvidia-smi") is not None or any(Path(sign).exists() for sign in _DRIVERS)
 
 
 def runs_at_once() -> int:
-    """Number of runs that share host memory, from ``OUTRIDER_RUNS_AT_ONCE``; 1 if the variable is not set.
+    """Return the number of runs that share host memory, from ``OUTRIDER_RUNS_AT_ONCE``; 1 if it is not set.
 
     Raises:
         UserError: the variable is not a whole number of at least 1.
@@ -64,13 +64,13 @@ def runs_at_once() -> int:
 
 
 def host_share() -> int | None:
-    """Bytes of host memory for this run: host memory divided by :func:`runs_at_once`; None if unknown."""
+    """Return the bytes of host memory for this run, which are divided by :func:`runs_at_once`; None if unknown."""
     whole, runs = host_memory(), runs_at_once()
     return None if whole is None else whole // runs
 
 
 def host_memory(root: Path = Path("/")) -> int | None:
-    """Bytes of host memory, or the memory limit of this process's container if it is lower; None if unknown.
+    """Return the bytes of host memory or, if lower, the memory limit of this process's container; None if unknown.
 
     Args:
         root: folder that contains ``proc`` and ``sys``.
@@ -83,7 +83,7 @@ def host_memory(root: Path = Path("/")) -> int | None:
 
 
 def _limits(root: Path) -> list[int]:
-    """The memory limits of this process's control groups (cgroup v1 and v2) and of their parent groups, in bytes."""
+    """Return the memory limits of this process's control groups (cgroup v1 and v2) and their parents, in bytes."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -96,7 +96,7 @@ def _limits(root: Path) -> list[int]:
             top, file = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes"
         else:
             continue
-        # inside a container, the group's own path often does not exist, and the limit is in the top folder
+        # in a container, the group's own path often does not exist, and the top folder has the limit
         inner = top / path.lstrip("/")
         for group in [inner, *inner.parents]:
             if group == top.parent:

@@ -1,4 +1,4 @@
-"""Starts the processes of a run. On a CPU, this is one process per core, pinned to the core and with one thread.
+"""Starts the processes of a run. On a CPU, there is one process per core, with one thread and pinned to the core.
 
 If another launcher (such as torchrun) has already started ranks, the run uses these ranks.
 """
@@ -30,18 +30,18 @@ from outrider.processes.warm import warm_processes, without_main
 
 RankMain = Callable[..., int]
 _LEAVE_SECONDS = 30
-_NOTICE_SECONDS = 30.0  # a process that is not blocked notices another rank's death within this time
+_NOTICE_SECONDS = 30.0  # maximum seconds until a process that is not blocked notices another rank's death
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # parameters of mallopt(3)
 
 
 def launch(wanted: int, main: RankMain, *arguments: Any, hint: str = "start it again") -> int:
     """Call ``main(ranks, *arguments)`` in every process, and return rank 0's result.
 
-    This process is rank 0. ``wanted`` is the number of processes; 0 means one process per core on a CPU, and a single
-    process on a machine with a GPU. ``main`` and the arguments are pickled for the other ranks.
+    This process is rank 0. ``wanted`` is the number of processes, where 0 means one process per core on a CPU and one
+    process on a machine with a GPU. ``main`` and the arguments are pickled for all other ranks.
 
     Raises:
-        RankLostError: a process died; the error names the rank and ends with ``hint``.
+        RankLostError: a process died. The message names the rank and ends with ``hint``.
     """
     try:
         if "WORLD_SIZE" in os.environ:
@@ -58,8 +58,8 @@ def launch(wanted: int, main: RankMain, *arguments: Any, hint: str = "start it a
 
 
 def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ...], hint: str) -> int:
-    """Run rank 0 in this process and the other ranks in child processes, which end when this process ends."""
-    with ignoring_interrupts():  # rank 0 handles Ctrl-C and SIGTERM, and ends the other ranks
+    """Run rank 0 in this process and all other ranks in child processes, which end when this process ends."""
+    with ignoring_interrupts():  # rank 0 handles Ctrl-C and SIGTERM, and ends all other ranks
         context = warm_processes(main.__module__)
     with tempfile.TemporaryDirectory() as folder:
         meeting = f"file://{folder}/ranks"
@@ -70,7 +70,7 @@ def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ..
             for rank in range(1, size)
         ]
 
-        one_asks = threading.Lock()  # of two concurrent readers, only one would get the exit code
+        one_asks = threading.Lock()  # if two threads read an exit code, only one gets it
 
         def ended() -> dict[int, int]:
             with one_asks:
@@ -92,7 +92,7 @@ def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ..
                     for process in others:
                         process.join(timeout=_LEAVE_SECONDS)
                 finally:
-                    _kill(others)  # after an error here, the other ranks would wait forever for a message
+                    _kill(others)  # after an error here, they would wait forever for a message
                     ranks.leave()
         finally:
             _kill(others)
@@ -101,11 +101,10 @@ def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ..
 
 @contextmanager
 def _watched(ranks: Ranks, others: Sequence[BaseProcess], hint: str) -> Iterator[None]:
-    """Context manager in which this process (rank 0) ends with a message if it waits for a dead rank.
+    """Context manager that ends this process (rank 0) with a message if it waits for a dead rank.
 
-    Gloo itself notices the death of a rank. NCCL does not always notice, and would wait for two hours
-    (``ranks._WAIT``). Ending the process loses nothing, because no state can be saved while devices wait for each
-    other.
+    Gloo notices the death of a rank. NCCL does not always notice it, and would wait for two hours (``ranks._WAIT``). No
+    state is lost when the process ends, because no state can be saved while devices wait for each other.
     """
     over = threading.Event()
 
@@ -130,7 +129,7 @@ def _watched(ranks: Ranks, others: Sequence[BaseProcess], hint: str) -> Iterator
 
 
 def _said(folder: Path, rank: int) -> str:
-    """The last message of a rank, which states why the rank ended, if the rank could still write one."""
+    """Return the last message of a rank about why it ended; empty if the rank could not write a message."""
     try:
         return f"ended: {(folder / f'said-{rank}').read_text()}"
     except OSError:
@@ -140,8 +139,8 @@ def _said(folder: Path, rank: int) -> str:
 def _start(processes: Sequence[BaseProcess], ignore_signals: bool) -> None:
     """Start the processes. This takes seconds while the fork server imports modules.
 
-    Set ``ignore_signals`` only for a start without a fork server, since children of a fork server would inherit the
-    ignored signals.
+    ``ignore_signals`` is only for a start without a fork server. Otherwise, all children of the fork server would
+    inherit the ignored signals.
     """
     try:
         with ignoring_interrupts() if ignore_signals else nullcontext(), without_main():
@@ -167,12 +166,12 @@ def _other(
     main: RankMain,
     arguments: tuple[Any, ...],
 ) -> None:
-    for number in STOPS:  # the fork server may be older than this run, and may not ignore signals
+    for number in STOPS:  # the fork server may be older than this run and not ignore signals
         signal.signal(number, signal.SIG_IGN)
     os.environ.update(environment)  # an older fork server has older environment variables
     os.environ["LOCAL_RANK"] = str(rank)  # the GPU of this rank
     if not Path(meeting.removeprefix("file://")).parent.exists():
-        os._exit(LOST)  # rank 0 was interrupted while the server imported, and has reported it
+        os._exit(LOST)  # rank 0 was interrupted during the server's imports, and has reported it
     rank_0 = threading.Thread(target=_end_with_rank_0, args=(rank, hint), daemon=True)
     rank_0.start()
     folder = Path(meeting.removeprefix("file://")).parent
@@ -183,7 +182,7 @@ def _other(
             _call(ranks, main, arguments)
             ranks.leave()
         except RankLostError:
-            rank_0.join(_LEAVE_SECONDS)  # rank 0 names the lost rank and kills this process, unless it is lost itself
+            rank_0.join(_LEAVE_SECONDS)  # unless rank 0 is lost, it names the lost rank and kills this process
             os._exit(LOST)
         except UserError as error:
             (folder / f"said-{rank}").write_text(str(error))
@@ -196,7 +195,7 @@ def _other(
 
 
 def _end_with_rank_0(rank: int, hint: str) -> None:
-    """End this process with a message if rank 0 has died, since a dead rank 0 cannot report its own death."""
+    """End this process with a message if rank 0 has died, since rank 0 cannot report its own death."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -208,7 +207,7 @@ def _end_with_rank_0(rank: int, hint: str) -> None:
 
 def _await(count: int, ended: Callable[[], dict[int, int]], folder: Path) -> None:
     """Wait until every other process has started."""
-    # gloo would wait two hours (ranks._WAIT) for a process that dies before it joins
+    # if a process dies before it joins, gloo would wait two hours for it (ranks._WAIT)
     while len(list(folder.glob("arrived-*"))) < count:
         for rank, code in ended().items():
             if code < 0:
@@ -226,14 +225,13 @@ def _left(ranks: Ranks, main: RankMain, arguments: tuple[Any, ...]) -> int:
 
 def _call(ranks: Ranks, main: RankMain, arguments: tuple[Any, ...]) -> int:
     with threads_of_a_rank(), ranks.naming_the_lost():
-        ranks.gather(list)  # otherwise an early rank could end while others still connect to it
+        ranks.gather(list)  # otherwise, a rank could end while others still connect to it
         return main(ranks, *arguments)
 
 
 @contextmanager
 def threads_of_a_rank() -> Iterator[None]:
-    """Context manager that sets a rank's number of threads (1 on a CPU). The number affects the last bits of
-    results."""
+    """Context manager that sets a rank's number of threads (1 on a CPU), which affects the last bits of results."""
     threads = torch.get_num_threads()
     if not torch.cuda.is_available():
         torch.set_num_threads(1)
@@ -245,8 +243,8 @@ def threads_of_a_rank() -> Iterator[None]:
 
 
 def _keep_freed_memory() -> None:
-    """Let glibc keep the freed buffers of one forward pass for the next pass. Other C libraries are not affected."""
-    # buffers returned to the kernel cause page faults when they are reused, which took 1/15 of the learner's time
+    """Let glibc keep the freed buffers of a forward pass for the next pass. Other C libraries are not affected."""
+    # buffers that were returned to the kernel cause page faults on reuse, which took 1/15 of the learner's time
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
         for parameter in (_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD):
@@ -254,7 +252,7 @@ def _keep_freed_memory() -> None:
 
 
 class _Pinned:
-    """Context manager that pins this process to ``cores[rank]``. Does nothing if ``cores`` is empty."""
+    """Context manager that pins this process to ``cores[rank]``. If ``cores`` is empty, this has no effect."""
 
     def __init__(self, cores: list[int], rank: int) -> None:
         self._cores, self._rank = cores, rank

@@ -20,29 +20,29 @@ from outrider.processes.cores import usable_cores
 
 T = TypeVar("T")
 
-_WAIT = datetime.timedelta(hours=2)  # long, since other ranks wait while rank 0 verifies or writes
+_WAIT = datetime.timedelta(hours=2)  # long, since all other ranks wait while rank 0 verifies or writes
 LOST = 75  # exit status of a rank that ends because another rank has died
-_END_SECONDS = 10.0  # maximum time from the end of a rank's connections until its process, which frees memory, ends
+_END_SECONDS = 10.0  # maximum seconds between the end of a rank's connections and of its process, which frees memory
 
 
 class RankLostError(UserError):
-    """Another rank has died. The error message is one sentence that names this rank."""
+    """Raised if another rank has died. The message is one sentence that names the dead rank."""
 
 
 class Ranks:
     """The rank of this process, and the few collective operations of the training loop.
 
-    All ranks call the collective operations in the same order.
+    All ranks must call the collective operations in the same order.
 
     Args:
         rank: index of this rank, counted from 0.
         size: number of ranks.
-        ended: function that returns which other ranks have ended, and how each of them ended; None if this process has
-            not started the other ranks.
+        ended: function that returns, by rank, how other ranks have ended; None if this process did not start the other
+            ranks.
 
     Attributes:
-        cores: number of cores that all ranks of this machine share, even if this rank is pinned to one core.
-        waits: whether this process is inside :meth:`linked`.
+        cores: number of cores that all ranks on this machine share, even if this rank is pinned to one core.
+        waits: whether this process is in a block of :meth:`linked`.
 
     Raises:
         RankLostError: raised by every collective operation if another rank has died.
@@ -54,14 +54,14 @@ class Ranks:
         self.waits = False
         self._ended = ended
         self._group: dist.ProcessGroup | None = None  # None: the default group
-        # the last error that must not be propagated, since all other ranks have this error or cannot receive it
+        # the last error that is not to be propagated, since all other ranks have it already or cannot receive it
         self._told: BaseException | None = None
         self._processes: list[Any] = []  # machine and process of each rank, if another launcher has started them
 
     @staticmethod
     def join() -> Ranks:
-        """Join the ranks that a launcher has started, by torchrun's environment variables. Without a launcher, return
-        one rank."""
+        """Join the ranks that a launcher such as torchrun has started, which sets environment variables. Without a
+        launcher, return a single rank."""
         size = int(os.environ.get("WORLD_SIZE", "1"))
         if size == 1:
             return Ranks()
@@ -72,11 +72,11 @@ class Ranks:
 
     @staticmethod
     def meet(rank: int, size: int, meeting: str, ended: Callable[[], dict[int, str]] | None = None) -> Ranks:
-        """Connect the ranks of one machine through a file (``meeting``, a ``file://`` address)."""
+        """Connect the ranks on one machine through a file, whose ``file://`` address is ``meeting``."""
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # works even if the host name does not resolve
         backend = _backend(size)
-        # Group names are numbered. A failed group in this process has used up a number. The other processes are newer
-        # and would use another name, so all would wait for two hours.
+        # Group names are numbered. If a group has failed in this process, its number is used up. The other processes
+        # are newer and would use another name, so all processes would wait for two hours.
         if not dist.is_initialized():
             distributed_c10d._world.group_count = 0
         dist.init_process_group(backend, init_method=meeting, rank=rank, world_size=size, timeout=_WAIT)
@@ -86,7 +86,7 @@ class Ranks:
         """Return the same ranks with separate connections, so that another thread can run collective operations on
         objects.
 
-        Every rank must call this method. With one rank, the result is this object, and nothing is sent.
+        Every rank must call this method. With one rank, the result is this object.
         """
         if self.size == 1:
             return self
@@ -103,8 +103,8 @@ class Ranks:
     def linked(self) -> Iterator[None]:
         """Context manager for a block in which devices wait for each other.
 
-        An error of one rank in this block cannot be propagated, since the other ranks wait for the failed rank's
-        device, not for a message. So the error ends the process of the failed rank, after which the other ranks stop
+        An error on one rank in this block cannot be propagated, since all other ranks wait for the failed rank's
+        device, not for a message. The error therefore ends the process of the failed rank, so that the other ranks stop
         waiting.
         """
         before, self.waits = self.waits, True
@@ -118,7 +118,7 @@ class Ranks:
 
     @contextmanager
     def _sending(self) -> Iterator[None]:
-        """Context manager that turns a connection error of a collective operation into an error that names the lost
+        """Context manager that converts a connection error in a collective operation to an error that names the lost
         rank."""
         try:
             yield
@@ -127,8 +127,8 @@ class Ranks:
 
     @contextmanager
     def naming_the_lost(self) -> Iterator[None]:
-        """Context manager that turns connection errors into errors that name the lost rank. Other errors pass
-        unchanged."""
+        """Context manager that converts connection errors to errors that name the lost rank. Other errors do not
+        change."""
         try:
             yield
         except RuntimeError as error:
@@ -138,7 +138,7 @@ class Ranks:
                 raise
 
     def lost(self) -> str:
-        """A message that names the dead rank and how that rank ended; empty if no rank is known to be dead."""
+        """Return which rank is dead and how it ended, as a message; empty if no rank is known to be dead."""
         if self._ended is not None:
             lost = {rank: f"rank {rank} {how}" for rank, how in self._ended().items()}
         else:
@@ -147,8 +147,8 @@ class Ranks:
         return lost[min(lost)] if lost else ""
 
     def _who_is_lost(self) -> str:
-        """Wait up to 10 seconds for :meth:`lost`, since a rank's connections close before its process ends; return the
-        message."""
+        """Return the message of :meth:`lost`. Wait for it up to 10 seconds, since a rank's connections close before its
+        process ends."""
         end = time.monotonic() + _END_SECONDS
         while (self._ended or self._processes) and time.monotonic() < end:
             if lost := self.lost():
@@ -162,7 +162,7 @@ class Ranks:
         return self.rank == 0
 
     def from_main(self, make: Callable[[], T]) -> T:
-        """Call ``make`` on rank 0 and broadcast the result; if ``make`` fails, all ranks raise the exception."""
+        """Call ``make`` on rank 0 and broadcast the result. If ``make`` fails, all ranks raise its exception."""
         if self.size == 1:
             return make()
         box = [self._agreed(make if self.main else lambda: None)]
@@ -172,7 +172,8 @@ class Ranks:
         return cast(T, result)
 
     def gather(self, make: Callable[[], Sequence[T]]) -> list[T]:
-        """Call ``make`` on every rank; return all items in rank order. If one rank fails, all raise its exception."""
+        """Call ``make`` on every rank, and return all items in the order of ranks. If one rank fails, all ranks raise
+        its exception."""
         if self.size == 1:
             return list(make())
         mine = self._agreed(lambda: list(make()))
@@ -182,19 +183,19 @@ class Ranks:
         return [item for items in parts for item in items]
 
     def together(self, make: Callable[[], T]) -> T:
-        """Call ``make`` on every rank and return this rank's result. If one rank fails, all raise its exception.
+        """Call ``make`` on every rank and return this rank's result. If one rank fails, all ranks raise its exception.
 
-        ``make`` may call collective operations: a rank that waits in such an operation gets the failed rank's
+        ``make`` may call collective operations. If one rank fails, a rank that waits in such an operation gets the
         exception.
         """
         return make() if self.size == 1 else self._agreed(make)
 
     def _agreed(self, make: Callable[[], T]) -> T:
-        """Return the result of ``make`` if no rank has failed; otherwise all ranks raise the exception of the first
-        failed rank.
+        """Return the result of ``make`` if no rank has failed. Otherwise, all ranks raise the exception of the failed
+        rank with the lowest number.
 
-        Every collective operation on objects first calls this method. So if a rank fails between two collective
-        operations, the other ranks get the exception in their next collective operation.
+        Every collective operation on objects calls this method first. If a rank fails between two collective
+        operations, all other ranks therefore get the exception in their next collective operation.
         """
         failure: Exception | None = None
         made: list[T] = []
@@ -216,7 +217,7 @@ class Ranks:
         raise self._told
 
     def _is_told(self, error: BaseException | None) -> bool:
-        """Whether an exception is the last propagated exception, or was raised from that exception."""
+        """Return whether an exception is the last propagated exception, or was raised from that exception."""
         while error is not None:
             if error is self._told or isinstance(error, RankLostError):
                 return True
@@ -224,7 +225,7 @@ class Ranks:
         return False
 
     def refuse_unseen(self, folder: Path) -> None:
-        """Raise UserError on all ranks if one of them does not see ``folder``, which all ranks read or write."""
+        """Raise UserError on all ranks unless ``folder``, which all ranks read or write, is visible on every rank."""
         blind = [rank for rank, sees in enumerate(self.gather(lambda: [folder.is_dir()])) if not sees]
         if blind:
             raise UserError(
@@ -240,7 +241,7 @@ class Ranks:
 
 
 def _backend(local_size: int) -> str:
-    """Choose the communication backend for tensors. On a GPU machine, also select this process's GPU for NCCL.
+    """Return the communication backend for tensors. On a machine with GPUs, also select this process's GPU for NCCL.
 
     Raises:
         UserError: this machine has fewer GPUs than ranks.
@@ -254,15 +255,15 @@ def _backend(local_size: int) -> str:
 
 
 def _of_the_link(error: RuntimeError) -> bool:
-    """Whether an error is from gloo or NCCL.
+    """Return whether an error is from gloo or NCCL.
 
-    Gloo's errors have no specific type, but their messages contain a path in gloo's source code.
+    Gloo's errors have no type of their own, but their messages contain a path in gloo's source code.
     """
     return isinstance(error, dist.DistError) or "/gloo/" in str(error)
 
 
 def _lives(pid: int) -> bool:
-    """Whether a process of this machine is running, and is not a zombie."""
+    """Return whether a process on this machine is running and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
             # the state follows the command's name, which may contain spaces and brackets

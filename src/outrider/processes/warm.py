@@ -25,11 +25,11 @@ _MAIN = threading.Lock()
 
 
 def warm_processes(*modules: str) -> ForkServerContext | SpawnContext:
-    """A multiprocessing context that forks processes from a server that has imported ``modules`` once.
+    """Return a multiprocessing context that forks processes from a server, which imports ``modules`` only once.
 
-    A fork of this process would copy torch's threads in an unusable state. The server has only imported the modules,
-    and has no threads. The server inherits the signal handlers of this process, and listens on a socket in the
-    temporary folder. If that folder's path is too long for a socket, every process imports the modules itself.
+    A fork of this process would copy torch's threads in an unusable state. The server, in contrast, only imports the
+    modules and has no threads. It inherits this process's signal handlers, and listens on a socket in the temporary
+    folder. If that folder's path is too long for a socket, every process imports the modules itself.
     """
     if len(os.fsencode(tempfile.gettempdir())) > _LONGEST:
         return multiprocessing.get_context("spawn")
@@ -40,9 +40,9 @@ def warm_processes(*modules: str) -> ForkServerContext | SpawnContext:
 
 
 def warm_ahead(module: str, ranks: int) -> None:
-    """Start to import a run's module for the run's other processes, while this process also imports the module.
+    """Start to import a run's module for the run's other processes, while this process imports the module as well.
 
-    Importing at the same time instead of one after the other takes 6 instead of 11 seconds.
+    Imports at the same time take 6 seconds; imports one after another take 11 seconds.
 
     Args:
         ranks: ``train.ranks``; 0 means one rank per core, or one rank on a machine with a GPU.
@@ -57,11 +57,11 @@ def warm_ahead(module: str, ranks: int) -> None:
 def without_main() -> Iterator[None]:
     """Context manager in which new processes do not import the main script.
 
-    By default, multiprocessing imports the main script in every new process, and so runs the script again, since it may
-    define the function to call. Outrider's functions are all in modules, so a user's script needs no ``if __name__ ==
-    "__main__"``.
+    By default, multiprocessing imports the main script in every new process, since the script may define the function
+    to call. This import runs the script again. Outrider's functions are all in modules, so that a user's script needs
+    no ``if __name__ == "__main__"``.
     """
-    with _MAIN:  # otherwise two trainings in two threads could restore the empty module
+    with _MAIN:  # otherwise, two trainings in two threads could restore the empty module
         main = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")
         try:

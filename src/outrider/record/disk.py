@@ -1,7 +1,7 @@
-"""Writes files so that after a kill, a power cut or a full disk each file is either complete or unchanged.
+"""Writes files so that each file is either complete or unchanged after a kill, a power cut or a full disk.
 
-A rename protects a file against a kill. Protection against a power cut also requires an fsync, which takes some
-milliseconds per file and folder. Files that are written in every step are therefore synced only once per checkpoint.
+A rename is enough to protect a file against a kill. Protection against a power cut also requires an fsync, which takes
+a few milliseconds per file and folder. Files of single steps are therefore synced only once per checkpoint.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from outrider.errors import UserError
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """Open a file for reading, decompressed if its name ends in ``.gz`` or ``.zst``.
+    """Open a file for reading. If its name ends in ``.gz`` or ``.zst``, decompress the content.
 
     Reading may raise OSError, EOFError or zlib.error.
     """
     name = path.name.lower()
     if name.endswith(".zst"):
-        import pyarrow as pa  # not at the top: pyarrow is slow to import, and this module is used everywhere
+        import pyarrow as pa  # imported here, since pyarrow is slow to import and most callers do not need it
 
         return cast(IO[bytes], io.BufferedReader(pa.input_stream(path, compression="zstd")))
     return cast(IO[bytes], gzip.open(path)) if name.endswith(".gz") else path.open("rb")
 
 
 def write_atomically(path: Path, data: Any, wait: bool = True) -> None:
-    """Write bytes to a file so that after a kill or a power cut the file is either complete or unchanged.
+    """Write bytes to a file so that the file is either complete or unchanged after a kill or a power cut.
 
-    Without ``wait``, a power cut may lose the file until :func:`sync` is called on the file and its folder.
+    Without ``wait``, a power cut may destroy the file until :func:`sync` is called on the file and its folder.
 
     Raises:
         UserError: the write fails (disk full, not writable); the file is unchanged.
@@ -47,19 +47,20 @@ def write_atomically(path: Path, data: Any, wait: bool = True) -> None:
 
 @contextmanager
 def new_file(path: Path, wait: bool = False) -> Iterator[Path]:
-    """Context manager that yields a temporary path, renamed to ``path`` if the block succeeds and removed if it fails.
+    """Context manager that yields the path of a temporary file.
 
-    With ``wait``, the new file name is on disk when the context ends; the block itself must have synced the contents.
+    The file is renamed to ``path`` if the block succeeds, and removed if it fails. With ``wait``, the new name is on
+    disk when the context ends. The block itself must sync the contents.
 
     Raises:
         UserError: the write fails; an earlier file at ``path`` is unchanged.
     """
-    # in the same folder: a rename is atomic within one file system only
+    # in the same folder, since a rename is atomic only within one file system
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
-        # only after the contents are on disk, or a power cut could leave an empty file under the name
+        # the contents must be on disk before the rename, or a power cut could leave an empty file with this name
         os.replace(temporary, path)
         if wait:
             sync(path.parent)
@@ -71,7 +72,7 @@ def new_file(path: Path, wait: bool = False) -> Iterator[Path]:
 
 
 def sync(*paths: Path) -> None:
-    """Wait until the contents of files and the entries of folders are on disk; after a rename, sync the folder too.
+    """Wait until the contents of files and the entries of folders are on disk. After a rename, sync the folder as well.
 
     Raises:
         UserError: the sync fails.
@@ -88,7 +89,7 @@ def sync(*paths: Path) -> None:
 
 
 def move(path: Path, into: Path) -> Path:
-    """Move a file durably into a folder on the same disk. If its name exists there, ``.2``, ``.3``, … is appended."""
+    """Move a file durably to a folder on the same disk. If its name is taken there, append ``.2``, ``.3``, …."""
     place, copies = into / path.name, 1
     while place.exists():
         copies += 1
@@ -111,6 +112,6 @@ def sweep(folder: Path) -> list[Path]:
 
 
 def disk_refused(path: Path, error: Exception) -> UserError:
-    """Return the error for a failed write of ``path``; it names the folder and the reason."""
+    """Return the error for a failed write of ``path``, whose message has the folder and the reason."""
     reason = getattr(error, "strerror", None) or error
     return UserError(f"cannot write {path.name} in {path.parent}: {reason}; everything written before is intact.")

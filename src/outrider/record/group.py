@@ -16,9 +16,9 @@ def group_id(step: int, problem: Problem, purpose: str = "train") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Rollouts of one problem, ordered by member index (the rollout's number within the group).
+    """All rollouts of one problem in one step, ordered by member index (the rollout's number within the group).
 
-    A group may be empty before sampling. Successes are counted by the verdict, never by the reward.
+    Before sampling, a group may be empty. Success is defined by the verdict, never by the reward.
     """
 
     problem: Problem
@@ -35,22 +35,22 @@ class Group:
 
     @property
     def mixed(self) -> bool:
-        """Whether the group has at least one success and at least one rollout without success."""
+        """Whether at least one rollout of the group is a success and at least one is not."""
         return 0 < self.successes < self.size
 
     @property
     def dropped(self) -> bool:
-        """Whether a stage has dropped the group, so that the group has rollouts, but none of them is trained on."""
+        """Whether a stage has dropped the group, so that training uses none of its rollouts. False for empty groups."""
         return bool(self.rollouts) and all(r.unused for r in self.rollouts)
 
     @property
     def generated_tokens(self) -> int:
-        """Number of tokens that the policy sampled for the group in this step, without observed and replayed tokens."""
+        """Number of tokens that the policy sampled in this step, which excludes observed and replayed tokens."""
         return sum(r.trainable_tokens for r in self.drawn.rollouts)
 
     @property
     def drawn(self) -> Group:
-        """The group without replayed rollouts, which are rollouts that earlier steps sampled."""
+        """The group without replayed rollouts, which were sampled in earlier steps."""
         if not any(r.replayed for r in self.rollouts):
             return self
         return replace(self, rollouts=tuple(r for r in self.rollouts if not r.replayed))
@@ -63,14 +63,14 @@ class Group:
         return tuple(r for r in self.rollouts if r.parent == parent.id)
 
     def predicted_as(self, rate: float | None) -> Group:
-        """Return the group with ``rate``, the predicted pass rate, stored in every rollout sampled in this step."""
+        """Return the group with the predicted pass rate ``rate`` stored in every rollout that this step sampled."""
         if rate is None:
             return self
         return replace(self, rollouts=tuple(r if r.replayed else r.predicted_as(rate) for r in self.rollouts))
 
     def excluded(self, reason: str) -> Group:
-        """Return the group with every rollout excluded from training for ``reason``. A rollout with an earlier reason
-        keeps it."""
+        """Return the group with all rollouts excluded from training for ``reason``. Rollouts that have been excluded
+        before keep their earlier reason."""
         return replace(self, rollouts=tuple(r.excluded(reason) for r in self.rollouts))
 
     def joined(self, rollouts: Iterable[Rollout]) -> Group:
@@ -79,7 +79,7 @@ class Group:
         Raises:
             ValueError: two rollouts have the same member index.
         """
-        # by index, since rollouts come back from several processes in any order
+        # sort by index, since rollouts arrive from several processes in any order
         members = sorted((*self.rollouts, *rollouts), key=lambda r: r.member)
         if len({r.member for r in members}) < len(members):
             raise ValueError(f"group {self.id} has two rollouts with one member index")

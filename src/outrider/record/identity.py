@@ -1,7 +1,7 @@
-"""Derives the seed of every random draw from the identity of the draw, so that no result depends on scheduling.
+"""Derives the seed of every random draw from the draw's identity, so that results do not depend on scheduling.
 
-A rollout's seed is a hash of (master seed, group, member index, parent rollout, branch position). Batch composition,
-order, group size and the number of processes do not affect the seed.
+A rollout's seed is a hash of (master seed, group, member index, parent rollout, branch position). The seed does not
+depend on batch composition, order, group size or the number of processes.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
 def identity_seed(*parts: int | str) -> int:
-    """Return a 63-bit seed from any sequence of integers and strings, the same on every machine.
+    """Return a 63-bit seed from a sequence of integers and strings. The seed is the same on every machine.
 
     ``("a", "bc")`` and ``("ab", "c")`` give different seeds, and so do ``1`` and ``"1"``.
 
     Raises:
-        TypeError: a part has another type. This includes NumPy integers and bools, which would silently give other
-            seeds.
+        TypeError: a part is neither an int nor a str. NumPy integers and bools are rejected as well, since they would
+            silently give other seeds.
 
     >>> identity_seed(0, "a", "bc") == identity_seed(0, "ab", "c")
     False
@@ -32,18 +32,18 @@ def identity_seed(*parts: int | str) -> int:
     for part in parts:
         if type(part) is not int and type(part) is not str:
             raise TypeError(f"{part!r} is {type(part).__name__}; a seed is made of int and str alone")
-        # broken JSON can hold lone surrogates, which plain UTF-8 refuses
+        # broken JSON may contain lone surrogates, which strict UTF-8 cannot encode
         text = f"{type(part).__name__}:{part}".encode("utf-8", "surrogatepass")
-        # the length first, or ("a", "bc") and ("ab", "c") would give one seed
+        # hash the length first; otherwise, ("a", "bc") and ("ab", "c") would give the same seed
         digest.update(len(text).to_bytes(4, "little") + text)
     # 63 bits fit the signed integers of Parquet and torch
     return int.from_bytes(digest.digest(), "little") >> 1
 
 
 def uniforms(seeds_B: NDArray[np.integer], positions_T: NDArray[np.integer]) -> NDArray[np.float64]:
-    """Return one uniform number in (0, 1) per (seed, token position): float64 of shape ``[B, T]``.
+    """Return one uniform random number in (0, 1) for each seed and token position, as float64 of shape ``[B, T]``.
 
-    The generator is counter-based: it applies SplitMix64's output function to ``seed + position * golden gamma``. So a
+    The generator applies SplitMix64's output function to the counter ``seed + position * golden gamma``. Therefore, a
     position's number does not depend on earlier draws. Values are odd multiples of 2^-53, so neither 0 nor 1 occurs.
     Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
 
@@ -59,5 +59,5 @@ def uniforms(seeds_B: NDArray[np.integer], positions_T: NDArray[np.integer]) -> 
         x = (x ^ (x >> np.uint64(30))) * _MIX_1
         x = (x ^ (x >> np.uint64(27))) * _MIX_2
         x = x ^ (x >> np.uint64(31))
-    odd_BT: NDArray[np.uint64] = (x >> np.uint64(11)) | np.uint64(1)  # 53 bits: exact in float64, so never rounded to 1
+    odd_BT: NDArray[np.uint64] = (x >> np.uint64(11)) | np.uint64(1)  # 53 bits are exact in float64: never 1.0
     return odd_BT.astype(np.float64) * 2.0**-53

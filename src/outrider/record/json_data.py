@@ -1,4 +1,4 @@
-"""Conversion of records to JSON data."""
+"""Converts records to JSON data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def json_data(value: Any) -> Any:
-    """Return JSON data: dataclasses and named tuples become objects; NaN and infinities become null.
+    """Return a value as JSON data. Dataclasses and named tuples become objects, and NaN and infinities become null.
 
     >>> json_data({1: (0.5, math.nan)})
     {'1': [0.5, None]}

@@ -1,4 +1,4 @@
-"""Normalisation of texts, to find questions that differ only in spacing, case or Unicode variants."""
+"""Normalises texts, to find questions that differ only in spacing, case or Unicode variants."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import unicodedata
 
 
 def normalised(text: str) -> str:
-    """Remove differences of case, spacing and Unicode variants.
+    """Return a text without differences in case, spacing and Unicode variants.
 
-    Texts that are equal after normalisation are treated as duplicates and excluded: a training problem that is also
-    held out, or a question that is also among the examples in its prompt. Some different texts become equal as well,
-    such as "1 23" and "12 3", or "2²" and "22". This is safe, because it only excludes more problems.
+    Two questions with equal normalised texts count as duplicates. A training problem is excluded if a held-out problem
+    duplicates it, and an example is excluded from the prompt of a duplicate. Some different texts also become equal,
+    such as "1 23" and "12 3", or "2²" and "22". This is safe, since it only excludes a few more.
 
     >>> normalised("Find  X!") == normalised("find x\uff01")
     True

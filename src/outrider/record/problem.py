@@ -1,4 +1,4 @@
-"""A problem consists of a prompt, and of the data that a verifier needs to verify an answer."""
+"""A problem consists of a prompt and the data that a verifier needs to verify an answer."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ class Problem:
     """One question with a checkable answer.
 
     Attributes:
-        id: stable across runs and machines; the same text always has the same id.
-        prompt: the text that the policy continues, before a chat template is applied; in a chat, the text of the last
+        id: identifier that is equal in all runs and on all machines. The same text always has the same id.
+        prompt: text that the policy continues, before a chat template is applied; in a chat, the text of the last
             message.
-        answer: the gold answer, or other data for the verifier; plain JSON data.
-        level: difficulty label used to group results; ``""`` if the task has none.
+        answer: gold answer, or other data for the verifier; plain JSON data.
+        level: difficulty label by which results are grouped; ``""`` if the task has no levels.
         metadata: other data to store with the problem; plain JSON data.
-        messages_before: the messages before the prompt, in the format of chat templates, if the prompt is the user's
-            last message in a chat; None if the prompt is plain text.
-        tools: JSON schemas of the tools that the policy may call; a chat template writes them into the prompt.
+        messages_before: if the prompt is the user's last message in a chat, the messages before it, in the format of
+            chat templates; None if the prompt is plain text.
+        tools: JSON schemas of the tools that the policy may call. A chat template writes them into the prompt.
         test_set: name of the problem's test set; ``""`` if the task does not distinguish test sets.
     """
 
@@ -38,13 +38,13 @@ class Problem:
 
     @property
     def question(self) -> str:
-        """The text by which problems are compared: all messages except system messages, and the prompt."""
+        """The text by which duplicate problems are found: all messages except system messages, and the prompt."""
         before = [str(message["content"]) for message in self.messages_before or () if message["role"] != "system"]
         return "\n".join([*before, self.prompt])
 
     @property
     def prompt_end(self) -> str:
-        """The end of the prompt after rendering; empty for a chat prompt that no chat template has rendered yet."""
+        """The end of the rendered prompt; empty for a chat prompt that no chat template has rendered yet."""
         return str(self.metadata.get(_PROMPT_END, "" if self.messages_before is not None else self.prompt))
 
     @property
@@ -53,6 +53,6 @@ class Problem:
         return _PROMPT_END in self.metadata
 
     def prompted(self, rendered: str) -> Problem:
-        """Return the problem with the end of its rendered prompt stored. A chat template may open a thinking block
-        there."""
+        """Return the problem with the end of its rendered prompt stored, where a chat template may open a thinking
+        block."""
         return replace(self, metadata={**self.metadata, _PROMPT_END: rendered[-_LONGEST_END:]})

@@ -1,4 +1,4 @@
-"""A request, by which a stage of the explorer asks the sampler for rollouts of one problem."""
+"""A request for rollouts of one problem, which a stage of the explorer sends to the sampler."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Prefix:
 
     Attributes:
         parent: id of the earlier rollout, from this step or an earlier step.
-        ids: the kept response tokens, which include the parent's own prefix.
-        observed: begin and end in ``ids`` of each observation: first the observation before the first turn, then the
-            reply to each turn, even if the reply is empty. None: the explorer sets ``observed``.
+        ids: the response tokens that the branch keeps, which include the parent's own prefix.
+        observed: begin and end of each observation in ``ids``. The first observation comes before the first turn, and
+            every turn has a reply, which may be empty. None: the explorer sets ``observed``.
     """
 
     parent: str
@@ -27,7 +27,7 @@ class Prefix:
 
     @property
     def branch_at(self) -> int:
-        """Position in the response at which the branch starts."""
+        """Number of response tokens before the branch."""
         return len(self.ids)
 
 
@@ -35,21 +35,21 @@ class Prefix:
 class SampleRequest:
     """A request for ``n`` rollouts of one problem with one prompt.
 
-    A stage sets the fields up to ``replay``. The explorer sets the fields from ``stage`` on before the sampler gets the
-    request.
+    A stage sets the fields up to ``replay``. The explorer sets ``stage`` and all later fields before the sampler gets
+    the request.
 
     Attributes:
         problem: the problem to solve.
         n: number of rollouts, >= 1.
         prefix: response prefix to continue; None: start after the prompt.
-        context: description of the additional text in ``prompt_ids``, such as examples or a hint.
+        context: kind of the prompt in ``prompt_ids``, for example whether examples or a hint were added.
         stream: the loss stream (a set of rollouts with its own loss weight), such as ``"main"`` or ``"branch"``.
         prompt_ids: token ids of the prompt; None: the explorer encodes the plain prompt.
         params: sampling options; None: the sampling options of the run.
-        replay: rollout of an earlier step that joins the group, in which case nothing is sampled and ``n`` is 1; None:
+        replay: rollout of an earlier step that joins the group instead of a new rollout; ``n`` must then be 1. None:
             sample rollouts.
         stage: the name of the stage that made the request.
-        group_id: the group that the rollouts join.
+        group_id: the id of the group that the rollouts join.
         first_member: index of the first of the ``n`` rollouts in its group.
         seed: the run's master seed.
     """
@@ -73,12 +73,12 @@ class SampleRequest:
         return f"{self.group_id}/{self.first_member + index}"
 
     def rollout_seed(self, index: int) -> int:
-        """Return the seed of the ``index``-th rollout, which does not depend on the time or batch of sampling."""
+        """Return the seed of the ``index``-th rollout. The time and the batch of sampling do not affect the seed."""
         parent, at = ("", 0) if self.prefix is None else (self.prefix.parent, self.prefix.branch_at)
         return identity_seed(self.seed, self.group_id, self.first_member + index, parent, at)
 
     def replayed(self) -> Rollout:
-        """Return the rollout of an earlier step as a rollout of this step's group.
+        """Return a copy of the replayed rollout as a member of this step's group.
 
         Raises:
             ValueError: the request has no rollout to replay.

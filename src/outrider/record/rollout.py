@@ -1,4 +1,4 @@
-"""A rollout is one sampled response. Its token ids are authoritative; its text is decoded from the token ids."""
+"""A rollout is one sampled response. Its token ids are authoritative, and its text is decoded from the token ids."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class StopReason(StrEnum):
     """The reason why a rollout ended.
 
     ``STOP``: the policy sampled an end-of-sequence token; ``TEXT``: the rollout's own tokens contain a stop text;
-    ``LENGTH``: token limit; ``CONTEXT``: the model's context was full. With an environment, ``DONE``: the environment
-    ended the episode; ``TURNS``: turn limit; ``ENVIRONMENT``: the environment failed. ``LENGTH``, ``CONTEXT`` and
-    ``TURNS`` are truncations.
+    ``LENGTH``: the response reached the token limit; ``CONTEXT``: the model's context was full. Only environments use
+    ``DONE`` (the environment ended the episode), ``TURNS`` (the turn limit was reached) and ``ENVIRONMENT`` (the
+    environment failed). ``LENGTH``, ``CONTEXT`` and ``TURNS`` are truncations.
     """
 
     STOP = "stop"
@@ -41,7 +41,7 @@ class Observation(NamedTuple):
 
     Attributes:
         at: number of the rollout's own tokens before the observation.
-        tokens: number of observed tokens; 0 if the policy saw no observation, as after the last turn.
+        tokens: number of observed tokens; 0 if the policy saw no observation, for example after the last turn.
         begin, end: the observation's start and end in the rollout's ``text``, in characters.
         error: whether the policy's turn made an invalid request, such as a call of an unknown tool.
         cut: whether the observation was truncated.
@@ -61,13 +61,13 @@ class Observation(NamedTuple):
 
 
 LOG_RATIO_STEP = 2.0**-13
-"""Step to which stored log ratios are rounded, 1.2e-4. Smaller differences are rounding noise, which cannot be
-compressed."""
+"""Stored log ratios are multiples of this step, 1.2e-4. Smaller differences are rounding noise, which would make files
+larger, since noise cannot be compressed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # arrays cannot be compared with one truth value
 class Rollout:
-    """One response, with all data needed to verify the response, train on it and explain it.
+    """One response, with all data that is needed to verify it, train on it and explain it.
 
     The sequence that the model saw is ``prompt_ids + prefix_ids + token_ids``. The rollout's *own* tokens are
     ``token_ids``: the tokens that were sampled or observed in this rollout. A branch is a rollout that continues a
@@ -86,11 +86,11 @@ class Rollout:
         entropies_T: float32, the entropy in nats of the full distribution under ``mode`` at each own token; None if the
             engine returns no entropies.
         mode: the distribution to which log-probabilities and entropies refer.
-        trainable_T: bool, False for observed tokens (tool output), which were not sampled; None: all own tokens are
-            trainable.
-        observations: the environment's replies, in order; observations in the prefix belong to the parent.
+        trainable_T: bool, one per own token, False for observed tokens (such as tool output), which were not sampled;
+            None: all own tokens are trainable.
+        observations: the environment's replies, in order, without observations in the prefix.
         parent: id of the rollout from which ``prefix_ids`` are taken; None for a rollout that starts at the prompt.
-        branch_at: number of ``prefix_ids``.
+        branch_at: number of tokens in ``prefix_ids``.
         context, stream, stage: as in the request; a replayed rollout has a context of kind ``"replayed"``.
         policy_version: version of the weights that sampled the tokens.
         seed: the identity seed used for sampling.
@@ -98,14 +98,14 @@ class Rollout:
         text: decoded text of the own tokens, without special tokens.
         prefix_text: decoded text of ``prefix_ids``, so that a branch can be verified as a whole.
         verdict: the verifier's verdict.
-        reward: the verdict's reward under the run's reward map.
+        reward: the reward to which the run's reward map maps the verdict.
         advantage: mean advantage of the trainable tokens; None if no advantage was assigned.
         advantages_T: float32, one per own token, 0 for observed tokens; None if all have the same advantage.
         predicted: the problem's pass rate, from 0 to 1, that a stage predicted before the step; None: no prediction.
         log_ratios_T: float32, one per own token: the log-probability in the forward pass of the rollout's last update
             minus the log-probability at sampling, rounded to multiples of :data:`LOG_RATIO_STEP`; 0 for observed
             tokens. None if no update used the rollout, or if the learner does not report its log-probabilities.
-        unused: why the rollout was not trained on; ``""`` if it was trained on.
+        unused: the reason why the rollout was not trained on; ``""`` if it was trained on.
     """
 
     problem_id: str
@@ -142,7 +142,7 @@ class Rollout:
 
     @property
     def replayed(self) -> bool:
-        """Whether an earlier step sampled the rollout, which is trained on again as an off-policy sample."""
+        """Whether the rollout was sampled in an earlier step and is now trained on again, off-policy."""
         return self.context.kind == "replayed"
 
     @property
@@ -169,7 +169,7 @@ class Rollout:
 
     @property
     def trainable_tokens(self) -> int:
-        """Number of own tokens that the policy sampled; the other own tokens were observed."""
+        """Number of own tokens that the policy sampled. All other own tokens were observed."""
         return len(self.token_ids) if self.trainable_T is None else int(self.trainable_T.sum())
 
     @property
@@ -177,14 +177,14 @@ class Rollout:
         """Number of the rollout's own turns, including the last turn. Turns in the prefix belong to the parent."""
         if self.trainable_tokens == 0:
             return 0
-        # an observation before the first turn, or after the last, starts no further turn
+        # each observation starts a turn, except before the first turn or after the last
         return 1 + sum(one.at > 0 and one.span[1] < len(self.token_ids) for one in self.observations)
 
     def verified(self, verdict: Verdict, reward: float) -> Rollout:
         return self._with(verdict=verdict, reward=reward)
 
     def again(self, group_id: str, member: int, stage: str, stream: str) -> Rollout:
-        """Return a copy for a later step's group, which keeps the verdict and log-probabilities but has no reward."""
+        """Return a copy for a later step's group. The copy keeps verdict and log-probabilities, but has no reward."""
         return self._with(
             group_id=group_id,
             member=member,
@@ -200,11 +200,11 @@ class Rollout:
         )
 
     def credited(self, advantages_N: NDArray[np.float64], unused: str) -> Rollout:
-        """Return the rollout with the advantages of its trainable tokens, and with the reason ``unused`` for not
-        training on it.
+        """Return the rollout with the advantages of its trainable tokens, and with the reason ``unused`` if it is not
+        trained on.
 
-        If prefix and own tokens are both trained, ``advantages_N`` covers both, with the own tokens' advantages last.
-        Degenerate case: without tokens, the advantage is None.
+        If both prefix and own tokens are trained, ``advantages_N`` covers both, prefix first. Degenerate case: without
+        tokens, the advantage is None.
         """
         mean = float(advantages_N.sum()) / len(advantages_N) if len(advantages_N) else None
         advantages_T = None
@@ -215,10 +215,9 @@ class Rollout:
         return self._with(advantage=mean, advantages_T=advantages_T, unused=self.unused or unused)
 
     def trained_with(self, logprobs_N: NDArray[np.float32]) -> Rollout:
-        """Return the rollout with the log ratios of its last update, computed from the log-probabilities in this
-        update.
+        """Return the rollout with the log ratios of its last update, given the log-probabilities in this update.
 
-        If prefix and own tokens are both trained, ``logprobs_N`` covers both, with the own tokens last.
+        If both prefix and own tokens are trained, ``logprobs_N`` covers both, prefix first.
         """
         own_T = logprobs_N[len(logprobs_N) - len(self.token_ids) :]
         steps_T = np.round((own_T - self.logprobs_T) / LOG_RATIO_STEP) * LOG_RATIO_STEP
@@ -231,12 +230,12 @@ class Rollout:
         return self if rate is None else self._with(predicted=rate)
 
     def excluded(self, reason: str) -> Rollout:
-        """Return the rollout marked as not trained on; an earlier reason is kept instead of ``reason``."""
+        """Return the rollout marked as excluded from training for ``reason``. An earlier reason is kept."""
         return self if self.unused else self._with(unused=reason)
 
     def _with(self, **changes: Any) -> Rollout:
         """Return a copy with changed fields, like ``dataclasses.replace``, but faster."""
-        # skipping __init__ takes a fifth of the time: a step changes hundreds of rollouts twice
+        # without __init__, a copy takes a fifth of the time; each step copies hundreds of rollouts twice
         twin = object.__new__(Rollout)
         for name in self.__slots__:
             object.__setattr__(twin, name, changes[name] if name in changes else getattr(self, name))

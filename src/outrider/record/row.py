@@ -1,4 +1,4 @@
-"""A weighted row is one sequence with the advantages of its own tokens, and the weight of these tokens in the loss."""
+"""A weighted row is one sequence to train on, with the advantages of its own tokens and their weight in the loss."""
 
 from __future__ import annotations
 
@@ -18,27 +18,29 @@ class WeightedRow:
 
     Attributes:
         context_ids: the prompt and a branch's prefix, which are never trained.
-        token_ids: own tokens: the response after the prefix.
+        token_ids: own tokens, which are the response after the prefix.
         old_logprobs_N: float32, log-probabilities of the sampling policy, under ``mode``.
         advantages_N: float64, the advantage of each own token; 0 for tokens without a training signal.
         trainable_N: bool; False for observed tokens.
-        stream: loss stream, which sets the row's denominator and weight in the loss.
-        group: group id; rows of one group are never split over optimizer batches.
-        mode: the distribution of the old log-probabilities.
+        stream: loss stream, which determines the row's denominator and weight in the loss.
+        group: group id; rows of one group are always in the same optimizer batch.
+        mode: the distribution to which the old log-probabilities refer.
         entropies_N: float32, entropies of the sampling policy in nats; None if the sampler records none.
         seed: the rollout's identity seed.
         success: whether the rollout's verdict is correct.
         reward: the rollout's reward; NaN if the rollout is unscorable or has no reward.
-        importance_N: float64, weights of the policy term (:mod:`outrider.objective.correction`); None: all 1.
+        importance_N: float64, importance weights of the policy term (:mod:`outrider.objective.correction`); None: all
+            weights are 1.
         place: index of the row among the rows of its step; set by the learner.
 
-    ``Loss.prepare`` sets the attributes below for a whole optimizer batch; before that call, a row has no weight.
+    ``Loss.prepare`` sets the following attributes for a whole optimizer batch. Before that call, a row has no weight.
 
     Attributes:
         weight: weight of each trainable token in every term of the loss.
-        trained: whether any term of the loss has a gradient for this row; the learner skips rows without a gradient.
-        keeps_N: bool, whether a token keeps its policy gradient; None: all tokens keep their gradient.
-        penalties_N: float64, coefficient of each token's distance from the sampling policy; None: all 0.
+        trained: whether any term of the loss has a gradient for this row. The learner skips rows without a gradient.
+        keeps_N: bool, whether each token keeps its policy gradient; None: all tokens keep their gradient.
+        penalties_N: float64, coefficient of the penalty on each token's distance from the sampling policy; None: all
+            coefficients are 0.
         pulled: whether the KL penalty toward the reference policy applies to the row.
     """
 
@@ -72,14 +74,14 @@ class WeightedRow:
 
 
 Logprobs = Callable[[Sequence[WeightedRow]], list[NDArray[np.floating]]]
-"""A function that computes the log-probabilities of the rows' own tokens, as one array per row."""
+"""A function that returns the log-probabilities of the rows' own tokens, as one array per row."""
 
 
 def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -> WeightedRow:
     """Return the row for a rollout. ``advantages`` has one value per trainable token.
 
-    ``prompt_ids`` is the prompt used for sampling or the problem's plain prompt. The rollout's prefix becomes context.
-    The prefix policy (:mod:`outrider.credit.paths`) decides whether the prefix is trained, and in which row.
+    ``prompt_ids`` is the prompt used for sampling or the problem's plain prompt. In this row, the rollout's prefix is
+    context. The prefix policy (:mod:`outrider.credit.paths`) decides whether another row trains the prefix.
 
     Raises:
         ValueError: the number of advantages is not the number of trainable tokens.
@@ -110,7 +112,7 @@ def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -
 
 
 def imitation_row(context_ids: Ids, token_ids: Ids, trainable_N: NDArray[np.bool_] | None = None) -> WeightedRow:
-    """Return a row for supervised training: own tokens have advantage 1, and observed tokens have advantage 0."""
+    """Return a row for supervised training, in which own tokens have advantage 1 and observed tokens advantage 0."""
     trainable_N = np.ones(len(token_ids), np.bool_) if trainable_N is None else trainable_N
     zeros = np.zeros(len(token_ids), np.float32)
     return WeightedRow(context_ids, token_ids, zeros, trainable_N.astype(np.float64), trainable_N)

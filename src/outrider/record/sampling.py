@@ -14,9 +14,9 @@ Ids = NDArray[np.int32]
 class Mode(NamedTuple):
     """The distribution to which a log-probability refers.
 
-    Two log-probabilities may be compared (in a ratio or a KL) only if their modes are equal. ``RAW`` is the model's
+    Only log-probabilities with equal modes may be compared (in a ratio or a KL divergence). ``RAW`` is the model's
     softmax at temperature 1. ``temperature`` divides the logits. ``top_p`` and ``top_k`` (0: off) restrict the
-    distribution to the likeliest tokens, and renormalise it.
+    distribution to the most likely tokens, and renormalise it.
     """
 
     temperature: float = 1.0
@@ -33,10 +33,10 @@ class SamplingParams:
 
     Attributes:
         temperature: softmax temperature; 0 means greedy.
-        top_p: probability mass of the tokens that may be sampled; 1.0 is off.
-        top_k: number of most likely tokens that may be sampled; 0 is off.
-        max_tokens: maximum response tokens, end-of-sequence token included; a branch's prefix counts, so that all
-            responses of a group share one limit.
+        top_p: probability mass of the tokens that may be sampled; 1.0 turns this limit off.
+        top_k: number of most likely tokens that may be sampled; 0 turns this limit off.
+        max_tokens: maximum response tokens, including the end-of-sequence token and a branch's prefix, so that all
+            responses of a group have the same limit.
     """
 
     temperature: float = 1.0
@@ -46,24 +46,24 @@ class SamplingParams:
 
     @property
     def logprob_mode(self) -> Mode:
-        """The distribution to which reported log-probabilities refer, with the temperature but without truncation.
+        """The distribution to which reported log-probabilities refer, at the sampling temperature but not truncated.
 
-        If ``top_p`` and ``top_k`` are off, this is the sampling distribution. Otherwise, tokens are sampled from a
-        truncated and renormalised distribution, whose log-probabilities the learner could not reproduce. Greedy
-        decoding reports the log-probabilities of the raw distribution.
+        If ``top_p`` and ``top_k`` are off, this distribution is the sampling distribution. Otherwise, tokens are
+        sampled from a truncated distribution, whose log-probabilities the learner could not reproduce. Greedy decoding
+        reports log-probabilities of the raw distribution.
         """
         return Mode(self.temperature) if self.temperature > 0 else RAW
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The kind of prompt before a response: the plain prompt, or a prompt seeded with worked examples or a hint.
+    """The kind of prompt before a response: the plain prompt, or a seeded prompt with worked examples or a hint.
 
     Attributes:
         kind: ``"plain"`` or ``"seeded"``; ``"replayed"`` for the plain prompt of a rollout from an earlier step.
         exemplars: problem ids of the examples, in order; for a replayed rollout, its original id; empty for a plain
             prompt.
-        trained: the prompt with which the rollout is trained on. ``"as_generated"``: the prompt used for sampling;
+        trained: the prompt before the response in training. ``"as_generated"``: the prompt used for sampling;
             ``"original"``: the problem's plain prompt; ``"excluded"``: the rollout is not trained on, but still counts
             in baselines.
     """

@@ -1,5 +1,5 @@
-"""Stores all rollouts of a run in one Parquet file per step. A file is written completely or not at all, and never
-changed."""
+"""Stores all rollouts of a run in one Parquet file per step. Files are written completely or not at all, and never
+change."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VERSIONS = {
     "5": _SINCE_6,
     str(SCHEMA_VERSION): set[str](),
 }
-"""Schema versions that can be read, and the columns that each version lacks."""
+"""Schema versions that can be read, with the columns that each version lacks."""
 READ = " and ".join([", ".join([*VERSIONS][:-1]), [*VERSIONS][-1]])  # 2, 3, 4, 5 and 6
 _VERSION_KEY = b"outrider.schema_version"
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
@@ -75,7 +75,7 @@ _COLUMNS = (
     _Column("trainable", _FLAGS, lambda r: r.trainable_T, nullable=True),
     _Column("observations", _OBSERVATIONS, lambda r: [o._asdict() for o in r.observations]),
     _Column("parent", _TEXT, lambda r: r.parent, nullable=True),
-    _Column("branch_at", _INT, lambda r: r.branch_at),  # for readers that do not load prefix_ids
+    _Column("branch_at", _INT, lambda r: r.branch_at),  # for readers that skip prefix_ids
     _Column("context_kind", _TEXT, lambda r: r.context.kind),
     _Column("context_exemplars", _TEXTS, lambda r: [_utf8(e) for e in r.context.exemplars]),
     _Column("context_trained", _TEXT, lambda r: r.context.trained),
@@ -87,15 +87,15 @@ _COLUMNS = (
     _Column("text", _TEXT, lambda r: r.text),
     _Column("prefix_text", _TEXT, lambda r: r.prefix_text),
     _Column("outcome", _TEXT, lambda r: r.verdict and r.verdict.outcome.value, nullable=True),  # null: no verdict
-    _Column("score", _DOUBLE, lambda r: r.verdict and r.verdict.score, nullable=True),  # also in the next three
+    _Column("score", _DOUBLE, lambda r: r.verdict and r.verdict.score, nullable=True),  # the next three likewise
     _Column("seconds", _DOUBLE, lambda r: r.verdict and r.verdict.seconds, nullable=True),
     _Column("answer", _TEXT, lambda r: r.verdict and r.verdict.answer, nullable=True),
     _Column("detail", _TEXT, lambda r: r.verdict and r.verdict.detail, nullable=True),
     _Column("reward", _DOUBLE, lambda r: r.reward, nullable=True),  # null: not assigned; NaN: unscorable
     _Column("advantage", _DOUBLE, lambda r: r.advantage, nullable=True),  # null: not assigned
-    _Column("advantages", _FLOATS, lambda r: r.advantages_T, nullable=True),  # null: each is `advantage`
-    _Column("predicted", _DOUBLE, lambda r: r.predicted, nullable=True),  # null: no stage predicted
-    _Column("log_ratios", _FLOATS, lambda r: r.log_ratios_T, nullable=True),  # null: not computed in an update
+    _Column("advantages", _FLOATS, lambda r: r.advantages_T, nullable=True),  # null: all are `advantage`
+    _Column("predicted", _DOUBLE, lambda r: r.predicted, nullable=True),  # null: no prediction
+    _Column("log_ratios", _FLOATS, lambda r: r.log_ratios_T, nullable=True),  # null: no update computed them
     _Column("unused", _TEXT, lambda r: r.unused),
 )
 SCHEMA = pa.schema(
@@ -110,18 +110,18 @@ SCHEMA = pa.schema(
 
 
 class RolloutStore:
-    """The rollouts of a run: ``<folder>/<name>-<step>.parquet``, one file per step and name.
+    """The rollouts of a run, with one file ``<folder>/<name>-<step>.parquet`` per step and name.
 
-    The name states the purpose of the rollouts: ``"train"``, or the name of an evaluation. One process writes; any
-    number of processes may read at the same time, because a file appears under its name only when it is complete. A
-    kill during a write leaves a hidden temporary file, which readers ignore and ``sweep`` (record/disk.py) removes.
-    Files written before :meth:`sync` also survive a power cut.
+    The name is the purpose of the rollouts: ``"train"``, or the name of an evaluation. While one process writes, other
+    processes may read, because a file gets its name only when it is complete. A kill during a write leaves a hidden
+    temporary file, which readers ignore and ``sweep`` (record/disk.py) removes. After :meth:`sync`, all files written
+    so far also survive a power cut.
 
-    Rollouts are read back exactly as they were written (None, NaN and zero stay distinct), with one exception. Parquet
-    text is UTF-8, so a lone surrogate in a text, for example from broken JSON input, is stored as its escape, the six
-    characters ``\\ud800``.
+    Rollouts are read exactly as they were written (None, NaN and zero stay distinct), with one exception. Parquet text
+    is UTF-8, so a lone surrogate in a text, for example from broken JSON input, is stored as the six characters of its
+    escape, such as ``\\ud800``.
 
-    Creating a store does not touch the disk; the first write creates the folder.
+    A new store does not access the disk; the first write creates the folder.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -136,14 +136,14 @@ class RolloutStore:
         levels: Mapping[str, str] | None = None,
         test_sets: Mapping[str, str] | None = None,
     ) -> Path:
-        """Write the rollouts of one step as one file; without rollouts, the file has no rows.
+        """Write the rollouts of one step to one file. Without rollouts, the file has no rows.
 
-        ``levels`` maps problem ids to difficulty labels, which are stored in the column ``level`` for reports; problems
-        without a label get null. ``test_sets`` maps problem ids to test sets, stored in the column ``test_set``.
+        ``levels`` maps problem ids to difficulty labels, which the column ``level`` stores for reports (null for
+        problems without a label). ``test_sets`` maps problem ids to test sets, for the column ``test_set``.
 
         Raises:
             UserError: the step's file exists (rollouts are never overwritten), or the write fails (disk full or not
-                writable); earlier files are unchanged.
+                writable). Earlier files do not change.
             ValueError: the step is negative, or the name cannot be part of a file name.
         """
         if step < 0 or not _NAME.fullmatch(name):
@@ -152,13 +152,13 @@ class RolloutStore:
         if path.exists():
             raise UserError(f"{path} exists, and rollouts are never overwritten.")
         buffer = pa.BufferOutputStream()
-        # plain zstd is within 4 % of the size of zstd over dictionaries, in less than half the time
+        # without dictionary encoding, zstd files are at most 4 % larger and take less than half the time
         pq.write_table(
             _table(step, rollouts, levels or {}, test_sets or {}),
             buffer,
             compression="zstd",
             use_dictionary=False,
-            write_statistics=False,  # files are read whole: statistics would waste bytes
+            write_statistics=False,  # files are read whole, so statistics would be useless
             write_page_checksum=True,
         )
         write_atomically(path, buffer.getvalue(), wait=False)
@@ -171,8 +171,8 @@ class RolloutStore:
         Raises:
             UserError: the sync fails.
         """
-        there = [path for path in self._unsynced if path.exists()]  # a file may have been set aside since
-        # the folders too: the name of a file is an entry of its folder
+        there = [path for path in self._unsynced if path.exists()]  # a file may have been set aside meanwhile
+        # sync the folders too, since a file's name is an entry of its folder
         sync(*there, *{path.parent for path in there})
         self._unsynced = []
 
@@ -184,10 +184,10 @@ class RolloutStore:
         return sorted({name for name, _, _ in self._files()})
 
     def read(self, step: int | None = None, name: str = "train") -> list[Rollout]:
-        """Return the rollouts of one step, or of all steps in order; an empty list if there is no such file.
+        """Return the rollouts of one step, or of all steps in order. The list is empty if no file exists.
 
         Raises:
-            UserError: a file is damaged or has an unknown version; the message names the file. Other steps can still be
+            UserError: a file is damaged or has an unknown version. The message names the file; other steps can still be
                 read.
         """
         rollouts: list[Rollout] = []
@@ -207,8 +207,8 @@ class RolloutStore:
     ) -> pa.Table:
         """Return the rollouts of all steps, or of one step, as a table with ``columns`` (None: all columns).
 
-        Without files, the table has no rows. ``keep`` receives the column ``outcome`` of each file and returns which
-        rows to keep, so that only one file and the kept rows are in memory.
+        Without files, the table has no rows. ``keep`` receives the column ``outcome`` of one file at a time, and
+        returns a mask of the rows to keep. Therefore, only one file and the kept rows are in memory.
 
         Raises:
             UserError: see :meth:`read`.
@@ -219,7 +219,7 @@ class RolloutStore:
             if column not in SCHEMA.names:
                 raise ValueError(f"rollouts have no column {column!r}; {nearest(column, SCHEMA.names)}")
         empty = pa.schema([SCHEMA.field(c) for c in wanted]).empty_table()
-        # find a step's file by its name: listing all files of a long run for each step would take minutes
+        # build the file's name, since listing all files of a long run for each step would take minutes
         one = self.folder / f"{name}-{step or 0:08d}.parquet"
         files = [path for path, _ in self._named(name)] if step is None else [one] if one.exists() else []
         if keep is None:
@@ -229,9 +229,9 @@ class RolloutStore:
         return pa.concat_tables([empty, *(t.filter(keep(t["outcome"])).select(list(wanted)) for t in read)])
 
     def set_aside(self, after_step: int, into: Path) -> list[Path]:
-        """Move the files of all steps later than ``after_step``, of every name, into another folder.
+        """Move all files of steps after ``after_step``, whatever their name, to another folder; return the new paths.
 
-        A run that resumes from an earlier checkpoint calls this method. Nothing is deleted. Returns the new paths.
+        A run that resumes from an earlier checkpoint calls this method. No file is deleted.
 
         Raises:
             UserError: a file cannot be moved.
@@ -267,7 +267,7 @@ def _array(values: list[Any], type: pa.DataType) -> pa.Array:
 
 
 def _of_numbers(type: pa.DataType) -> bool:
-    """Whether an Arrow type is a list of numbers."""
+    """Return whether an Arrow type is a list of numbers."""
     return bool(pa.types.is_list(type) and pa.types.is_primitive(type.value_type))
 
 
@@ -276,7 +276,7 @@ def _utf8(text: str) -> str:
 
 
 def _ragged(arrays: list[Any], type: pa.DataType) -> pa.Array:
-    """Return NumPy arrays, some of which may be None, as one list column, without a Python object per number."""
+    """Return NumPy arrays or None as one list column, without a Python object for each number."""
     dtype = pa.array([], type.value_type).to_numpy(zero_copy_only=False).dtype  # to_pandas_dtype may need pandas
     offsets = np.zeros(len(arrays) + 1, dtype=np.int32)
     np.cumsum([0 if a is None else len(a) for a in arrays], out=offsets[1:])
@@ -303,13 +303,13 @@ def _load(path: Path, columns: Sequence[str]) -> pa.Table:
             raise UserError(f"{path} has rollout schema version {version}, and this Outrider reads {READ}.")
         lacking = VERSIONS[version]
         table = _filled(file.read([name for name in columns if name not in lacking]), lacking).select(list(columns))
-        table.validate(full=True)  # a flipped bit that passes the page checksums must not become odd text or a crash
-        # joined with an empty table of the right types: a flipped bit in the footer can change a column's type
+        table.validate(full=True)  # a flipped bit may pass the page checksums, but must not cause wrong text or a crash
+        # joining an empty table with the correct types detects a flipped bit in the footer that changes a column's type
         return pa.concat_tables([pa.schema([SCHEMA.field(name) for name in columns]).empty_table(), table])
 
 
 def _filled(table: pa.Table, lacking: set[str]) -> pa.Table:
-    """Return the table with the columns that an earlier version lacks, filled with empty lists or null."""
+    """Return the table with the missing columns of an earlier version, filled with empty lists or null."""
     for name in sorted(lacking):
         field = SCHEMA.field(name)
         nothing = pa.nulls(len(table), field.type) if field.nullable else pa.array([[]] * len(table), field.type)
@@ -359,7 +359,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     """Return a column as Python values; lists of numbers become NumPy arrays (writable views into one array)."""
     if not _of_numbers(column.type):
         return list(column.to_pylist())
-    # numbers straight from Arrow's buffer: to_pylist would create a Python object for each
+    # read numbers from Arrow's buffer, since to_pylist would create a Python object for each number
     array = column.combine_chunks()
     flat = np.array(array.values.to_numpy(zero_copy_only=False))
     offsets, valid = array.offsets.to_numpy(), array.is_valid().to_numpy(zero_copy_only=False)

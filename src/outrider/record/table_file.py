@@ -1,4 +1,4 @@
-"""Readers of CSV and Parquet files, which yield each row with its place in the file, for error messages."""
+"""Reads CSV and Parquet files row by row. Each row comes with its place in the file, for error messages."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ BATCH = 1024  # rows of a Parquet file converted to Python objects at a time
 
 
 def csv_rows(path: Path, file: IO[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each row of a CSV file with its place: the file and the line where the row begins.
+    """Yield each row of a CSV file with its place, which is the file and the line where the row begins.
 
     All cells are strings. The first line names the columns.
 
     Raises:
-        UserError: the file is not CSV in UTF-8, a row has too many or too few cells, or two columns have one name.
+        UserError: the file is not CSV in UTF-8, a row has too many or too few cells, or two columns have the same name.
     """
-    csv.field_size_limit(sys.maxsize)  # the default limit is 128 KiB per cell; a program's tests may be longer
+    csv.field_size_limit(sys.maxsize)  # a program's tests may exceed the default limit of 128 KiB per cell
     place = f"{path}, line 1"
     try:
         with io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
@@ -45,7 +45,7 @@ def parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each row of a Parquet file with its place in the file.
 
     Raises:
-        UserError: the file is damaged, or two columns have one name.
+        UserError: the file is damaged, or two columns have the same name.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -63,6 +63,6 @@ def parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _refuse_twins(names: Iterable[str], place: str) -> None:
-    """Reject duplicate column names: otherwise, the last of two columns with one name would replace the first."""
+    """Reject duplicate column names, because a column would replace an earlier column with the same name."""
     if twins := [name for name, times in Counter(names).items() if times > 1]:
         raise UserError(f"{place}: two columns are called {twins[0]!r}")

@@ -1,4 +1,4 @@
-"""Splits the tokens and the text of a multi-turn rollout into parts by the policy and parts by the environment."""
+"""Splits the tokens and the text of a multi-turn rollout into the policy's parts and the environment's parts."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from outrider.record.rollout import Rollout
 def sampled(rollout: Rollout, relatives: Mapping[str, Rollout]) -> NDArray[np.bool_]:
     """Return a mask ``[T]`` of the response tokens that the policy sampled.
 
-    ``relatives`` has the rollouts of the group by id, among them the rollout to which the prefix belongs. A prefix from
-    an earlier step is not in ``relatives``, and contains no observations, so all tokens of such a prefix count as
-    sampled.
+    ``relatives`` has the group's rollouts by id, including the parent that owns the prefix. The parent may be missing
+    if it is from an earlier step. The prefix then contains no observations, so all its tokens count as sampled.
     """
     own_T = np.ones(len(rollout.token_ids), np.bool_) if rollout.trainable_T is None else rollout.trainable_T
     parent = relatives.get(rollout.parent or "")
@@ -25,10 +24,10 @@ def sampled(rollout: Rollout, relatives: Mapping[str, Rollout]) -> NDArray[np.bo
 
 
 def observed(rollout: Rollout, relatives: Mapping[str, Rollout], upto: int) -> tuple[tuple[int, int], ...]:
-    """Return begin and end of each observation within the first ``upto`` response tokens, prefix included.
+    """Return begin and end of each observation within the first ``upto`` response tokens, including the prefix.
 
     An observation that ends at ``upto`` is included, even if it is empty, since the environment has already replied to
-    the turn before it.
+    the preceding turn.
     """
     at, parent = rollout.branch_at, relatives.get(rollout.parent or "")
     before = () if parent is None else observed(parent, relatives, min(at, upto))
@@ -37,18 +36,17 @@ def observed(rollout: Rollout, relatives: Mapping[str, Rollout], upto: int) -> t
 
 
 class TextPart(NamedTuple):
-    """A part of a response's text. ``sampled`` is True if the policy wrote the part, False if the environment wrote
-    it."""
+    """A part of a response's text. ``sampled`` is True if the policy wrote the part, False for the environment."""
 
     sampled: bool
     text: str
 
 
 def text_parts(text: str, observed: Sequence[tuple[int, int]]) -> list[TextPart]:
-    """Split a response into alternating parts by policy and environment. The first and the last part are by the policy.
+    """Split a response into alternating parts by policy and environment, which begin and end with the policy.
 
-    ``observed`` has begin and end of each observation, in characters, in order. Parts may be empty; the joined parts
-    are the text.
+    ``observed`` has begin and end of each observation, in characters, in order. Parts may be empty, and all parts
+    together are the whole text.
 
     >>> [tuple(part) for part in text_parts("2 + 2 is [calc: 4] so 4", [(9, 18)])]
     [(True, '2 + 2 is '), (False, '[calc: 4]'), (True, ' so 4')]

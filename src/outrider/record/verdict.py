@@ -7,8 +7,8 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """The outcome of a verification. Only ``CORRECT`` is a success. ``TIMEOUT`` and ``ERROR`` say nothing about the
-    answer."""
+    """The outcome of a verification. Only ``CORRECT`` is a success. After ``TIMEOUT`` and ``ERROR``, the answer may be
+    correct or not."""
 
     CORRECT = "correct"
     INCORRECT = "incorrect"
@@ -25,9 +25,9 @@ class Verdict:
         outcome: see :class:`Outcome`.
         score: the verifier's score, usually 0 or 1; graded tasks may use values in between. If the outcome is
             ``TIMEOUT`` or ``ERROR``, the score is NaN, not 0.
-        seconds: wall time of the verification; the only field that differs between two equal runs.
-        answer: the extracted answer, as text; ``""`` if there is none.
-        detail: short reason for the outcome.
+        seconds: wall time of the verification, the only field that may differ between two equal runs.
+        answer: the answer that the verifier extracted from the response, as text; ``""`` if it found none.
+        detail: short explanation of the outcome.
     """
 
     outcome: Outcome

@@ -1,4 +1,4 @@
-"""Finds the runs inside the folder of a bench (a comparison of recipes), for commands that read a run."""
+"""Finds the runs in the folder of a bench (a comparison of recipes), for commands that read a run."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from outrider.errors import UserError
 
 
 def is_bench(path: Path) -> bool:
-    """Whether a folder belongs to a bench (a comparison of recipes) that has started."""
+    """Return whether a folder belongs to a bench (a comparison of recipes) that has started."""
     return (path / "bench.yaml").is_file()
 
 
 def runs_of_bench(path: Path) -> list[Path]:
-    """Return the run folders of a bench's compared recipes, sorted by recipe and seed.
+    """Return the folders of all runs of the recipes that a bench compares, sorted by recipe and seed.
 
     Raises:
-        UserError: the bench has not started a run yet.
+        UserError: the bench has not started any run yet.
     """
     runs = sorted((config.parent for config in path.glob("cells/*/*/config.yaml")), key=_place)
     if not runs:
@@ -25,7 +25,7 @@ def runs_of_bench(path: Path) -> list[Path]:
 
 
 def refuse_bench(path: Path) -> None:
-    """Raise an error if ``path`` is the folder of a bench instead of a run. The error names one of the bench's runs.
+    """Raise an error if ``path`` is the folder of a bench instead of a run. The message names one of the bench's runs.
 
     Raises:
         UserError: the folder belongs to a bench.
@@ -38,5 +38,5 @@ def refuse_bench(path: Path) -> None:
 
 
 def _place(run: Path) -> tuple[str, int, str]:
-    """Return the sort key of a run: first the recipe, then the seed as a number."""
+    """Return the key by which runs are sorted: the recipe first, and the seed as a number second."""
     return run.parent.name, int(run.name) if run.name.isdecimal() else 0, run.name

@@ -1,6 +1,6 @@
-"""Saves and loads checkpoints: the complete state from which a run resumes as if it had never been interrupted.
+"""Saves and loads checkpoints, which have the complete state to resume a run as if it had never been interrupted.
 
-Checkpoints contain no random state, because the seed of every random draw is derived from the purpose of the draw.
+Checkpoints contain no random state, because the seed of every random draw is derived from the draw's identity.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Checkpoint(NamedTuple):
 
     Attributes:
         step: number of finished training steps.
-        state: plain JSON data: counters, the stages' states, data position, configuration and data identity.
+        state: counters, the stages' states, data position, configuration and data identity, as plain JSON data.
         folder: folder with the learner's files.
     """
 
@@ -42,7 +42,7 @@ class Checkpoint(NamedTuple):
 
 class Checkpoints:
     """Checkpoints of a run, with one folder per checkpoint. A folder gets its final name when it is complete. Its
-    manifest has a hash of every file, by which damage is detected."""
+    manifest has a hash of every file, so that damage can be detected."""
 
     def __init__(self, folder: Path, keep: int) -> None:
         self.folder, self.keep = folder, keep
@@ -55,18 +55,18 @@ class Checkpoints:
         write: Callable[[Path], None],
         once: Callable[[Callable[[], Any]], Any] = lambda make: make(),
     ) -> None:
-        """Write a checkpoint, then remove all but the newest ``keep`` checkpoints.
+        """Write a checkpoint, and remove all but the newest ``keep`` checkpoints afterwards.
 
         Ctrl-C and SIGTERM take effect after the checkpoint is complete.
 
         Args:
-            write: function that writes the learner's files into a folder. The files are read back from disk to compute
-                the hashes for the manifest, so no copy in memory is needed.
-            once: if several processes save together, a function that runs its argument on one process and broadcasts
-                the result.
+            write: function that writes the learner's files to a folder. The manifest's hashes are computed from the
+                files on disk, so that no copy in memory is needed.
+            once: function that calls its argument. If several processes save together, it does so on one process and
+                broadcasts the result.
 
         Raises:
-            UserError: the write fails; earlier checkpoints do not change.
+            UserError: the write fails. Earlier checkpoints do not change.
         """
         part = Path(once(lambda: self._begin(step)))
         write(part)
@@ -91,35 +91,35 @@ class Checkpoints:
             with ThreadPoolExecutor() as threads:  # hashing releases the GIL
                 hashes = dict(zip((file.name for file in written), threads.map(_hash, written), strict=True))
             write_atomically(part / _MANIFEST, json.dumps(hashes).encode())
-            if final.exists():  # an extended run saves again at the step where it ended before
+            if final.exists():  # an extended run saves the step again at which it had ended
                 move(final, self.folder / "superseded")
             # one rename makes all files appear together; the sync protects the folder from a power cut
             os.replace(part, final)
             sync(self.folder)
-            # after the new checkpoint is safe; oldest first, so that a kill damages only a checkpoint to be removed
+            # only now is the new checkpoint safe; oldest first, so that a kill damages only checkpoints to be removed
             for old in [*checkpoints(self.folder).values()][: -self.keep]:
                 shutil.rmtree(old)
         except OSError as error:
             raise disk_refused(final, error) from error
 
     def undamaged_before(self, step: int) -> int | None:
-        """Return the step of the newest undamaged checkpoint before ``step``; None if there is none."""
+        """Return the step of the newest undamaged checkpoint before ``step``; None without such a checkpoint."""
         earlier = {at: folder for at, folder in checkpoints(self.folder).items() if at < step}
         return next((at for at in reversed(earlier) if _damage(earlier[at]) is None), None)
 
     @property
     def last(self) -> int | None:
-        """The step of the newest checkpoint; None if there is none."""
+        """The step of the newest checkpoint; None without checkpoints."""
         return max(checkpoints(self.folder), default=None)
 
     def load_last(self, before: int | None = None) -> tuple[Checkpoint, list[str]]:
-        """Load the newest undamaged checkpoint; set aside newer, damaged checkpoints, and return one message for each.
+        """Load the newest undamaged checkpoint. Move newer checkpoints away, and return a message for each of them.
 
         Args:
-            before: checkpoints of this step and of later steps are also set aside.
+            before: checkpoints of this step and later steps are moved away as well, even if undamaged.
 
         Raises:
-            UserError: there is no checkpoint, or all checkpoints are damaged.
+            UserError: no checkpoint exists, or all checkpoints are damaged.
         """
         troubles: list[str] = []
         damaged: list[Path] = []
@@ -127,7 +127,7 @@ class Checkpoints:
             late = before is not None and step >= before
             trouble = f"{folder.name} is set aside" if late else _damage(folder)
             if trouble is None:
-                for newer in damaged:  # otherwise ``keep`` would count them, and undamaged ones would be deleted
+                for newer in damaged:  # otherwise, they would count towards ``keep``, and undamaged ones be deleted
                     move(newer, self.folder / "superseded")
                 return _load(step, folder), troubles
             troubles.append(trouble)
@@ -144,8 +144,8 @@ def checkpoints(folder: Path) -> dict[int, Path]:
 
 
 def weights_hash(model: torch.nn.Module, frozen: bool = False) -> str:
-    """Return a hash of a model's weights (``frozen``: only of the frozen weights); ``""`` if there are no such
-    weights."""
+    """Return a hash of a model's weights or, with ``frozen``, only of its frozen weights. Without such weights, return
+    ``""``."""
     digest, some = hashlib.sha256(), False
     for name, parameter in model.named_parameters():
         if not (frozen and parameter.requires_grad):

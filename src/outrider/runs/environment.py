@@ -1,5 +1,5 @@
-"""Describes the environment of a run (versions, machine, commit and command line), and its changes since the run's
-start."""
+"""Describes the environment of a run (versions, machine, commit and command line), and how it has changed since the
+start of the run."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _PACKAGES = ("numpy", "pyarrow", "torch", "transformers")
 
 
 def environment(engine: str = "") -> dict[str, Any]:
-    """Return the environment of a run as plain JSON data. No package is imported to find its version.
+    """Return the environment of a run as plain JSON data. Versions are found without importing the packages.
 
     Args:
-        engine: device, dtype and attention kernel of the model; ``""`` if there is no model.
+        engine: device, dtype and attention kernel of the model; ``""`` without a model.
     """
     versions = {"python": platform.python_version(), "outrider": outrider.__version__}
     for package in _PACKAGES:
@@ -35,7 +35,7 @@ def environment(engine: str = "") -> dict[str, Any]:
         "command": sys.argv,
         "versions": versions,
         "platform": platform.platform(),
-        "cpus": os.cpu_count(),  # all of the machine, since a rank is pinned to one
+        "cpus": os.cpu_count(),  # all cores of the machine, since a rank is pinned to one core
         "engine": engine,
         "git": _commit(),
     }
@@ -44,7 +44,7 @@ def environment(engine: str = "") -> dict[str, Any]:
 def changes_since(file: Path) -> list[str]:
     """Return one sentence for each version that differs from the versions in ``file``.
 
-    The file was written from the result of :func:`environment`.
+    The file has an earlier result of :func:`environment`.
     """
     try:
         before = json.loads(file.read_bytes())["versions"]
@@ -62,7 +62,7 @@ def _commit() -> str | None:
     folder = Path(outrider.__file__).parent
     git = ["git", "--no-optional-locks", "-C", str(folder)]
     try:
-        # If Outrider is installed in the .venv of another project's checkout, that project's commit would be wrong.
+        # If Outrider is installed in the .venv of another project, git would find that project's commit.
         subprocess.run(
             [*git, "ls-files", "--error-unmatch", "__init__.py"], check=True, capture_output=True, timeout=10
         )

@@ -28,7 +28,7 @@ _EVALUATION = re.compile(r"step-(\d{8,})\.json")
 
 
 class RunFolder:
-    """The layout of a run on disk; all files of a run are written through this class.
+    """The layout of a run on disk. All files of a run are written through this class.
 
     ======================  ==========================================================================
     ``config.yaml``         the resolved configuration, as ``--dry-run`` prints it
@@ -47,11 +47,11 @@ class RunFolder:
     ``superseded/<n>/``     records that the n-th resume set aside: steps after its checkpoint
     ======================  ==========================================================================
 
-    A step number counts finished training steps: the first step's metrics and rollouts have the number 1, and the
-    evaluation before the first step has the number 0. So a checkpoint of step n covers all records up to number n.
+    A step number counts finished training steps. The first step's metrics and rollouts have the number 1, and the
+    evaluation before the first step has the number 0. A checkpoint of step n covers all records up to number n.
 
-    ``RunFolder(path)`` only reads files, takes no lock, and may be used while the run is active. :meth:`create` and
-    :meth:`open` write files, and hold the folder's lock until :meth:`close` or until the process ends.
+    ``RunFolder(path)`` only reads files, needs no lock, and may be used while the run is active. :meth:`create` and
+    :meth:`open` write files, and hold the folder's lock until :meth:`close` or the end of the process.
 
     Attributes:
         notices: messages for the user, with one sentence per repair.
@@ -87,7 +87,7 @@ class RunFolder:
         """Open an existing run for reading.
 
         Raises:
-            UserError: there is no run in the folder.
+            UserError: the folder contains no run.
         """
         run = cls(path)
         if not run.config.is_file():
@@ -97,36 +97,36 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: str | Path, config: Mapping[str, Any], engine: str = "") -> Self:
-        """Create a run in a folder that is empty or does not exist yet; see :func:`environment` for ``engine``.
+        """Create a run in a folder that is empty or does not exist yet. :func:`environment` explains ``engine``.
 
-        If an earlier start was killed before it wrote ``config.yaml``, the files of that start are overwritten.
+        If an earlier start was killed before it wrote ``config.yaml``, its files are overwritten.
 
         Raises:
-            UserError: the folder has a run or other files, is locked by another process, or cannot be created.
+            UserError: the folder contains a run or other files, is locked by another process, or cannot be created.
         """
         run = cls(path)
         run._refuse_if_used()
         run._take()
-        run._refuse_if_used()  # again: another process may have started a run here before the lock was taken
+        run._refuse_if_used()  # again, since another process may have started a run before this lock
         sweep(run.path)
         for lines in (run._metrics, run._timing):
-            write_atomically(lines.path, b"")  # makes the names durable: later appends need no sync of the folder
+            write_atomically(lines.path, b"")  # so that later appends need no sync of the folder
         write_atomically(run.path / _ENVIRONMENT, _json(environment(engine)))
-        write_atomically(run.config, dump_yaml(dict(config)).encode())  # last, since this file makes the folder a run
+        write_atomically(run.config, dump_yaml(dict(config)).encode())  # last, since it makes the folder a run
         return run
 
     @property
     def was_begun(self) -> bool:
-        """Whether a kill stopped the start of a run in this folder before ``config.yaml`` was written."""
+        """Whether the start of a run in this folder was killed before it wrote ``config.yaml``."""
         return not self.config.exists() and self.path.is_dir() and any(self.path.iterdir()) and not self._foreign()
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """Open an existing run to continue it. Temporary files that interrupted writes have left are removed, and
-        listed in ``notices``.
+        """Open an existing run to continue it. Temporary files from interrupted writes are removed and listed in
+        ``notices``.
 
         Raises:
-            UserError: there is no run, another process is writing to the run, or one of its files is damaged.
+            UserError: the folder contains no run, another process writes to the run, or one of its files is damaged.
         """
         run = cls.existing(path)
         run._take()
@@ -139,12 +139,12 @@ class RunFolder:
         return run
 
     def append_metrics(self, step: int, values: Mapping[str, float]) -> None:
-        """Append one line of numbers that do not depend on the clock; see :class:`JsonLines`."""
+        """Append one line of metrics, which must not depend on the clock; see :class:`JsonLines`."""
         self._held()
         self._metrics.append(step, values)
 
     def note(self, notice: str) -> None:
-        """Add a line to ``notices.txt``, which records all lines that were printed for the user, except metrics.
+        """Add a line to ``notices.txt``, which has all lines that were printed for the user, except metrics.
 
         Raises:
             UserError: the file cannot be written.
@@ -160,13 +160,13 @@ class RunFolder:
     def append_timing(self, step: int, values: Mapping[str, float]) -> None:
         """Append one line of seconds and rates to ``timing.jsonl``.
 
-        The timing has a separate file, so that the metrics files of equal runs are equal.
+        Timing has its own file, so that equal runs have equal metrics files.
         """
         self._held()
         self._timing.append(step, values)
 
     def sync(self) -> None:
-        """Wait until rollouts, metrics and timing are on disk. A power cut may lose data that is written later.
+        """Wait until rollouts, metrics and timing are on disk. A power cut may still destroy data written later.
 
         Raises:
             UserError: a file cannot be written.
@@ -174,7 +174,7 @@ class RunFolder:
         self._held()
         for part in (self.rollouts, self._metrics, self._timing):
             part.sync()
-        if self._evaluation_timing.path.exists():  # not before the first evaluation
+        if self._evaluation_timing.path.exists():  # false before the first evaluation
             self._evaluation_timing.sync()
 
     @property
@@ -182,9 +182,9 @@ class RunFolder:
         return self._metrics, self._timing, self._evaluation_timing
 
     def metrics(self) -> list[dict[str, float]]:
-        """Return the metrics of all steps in order, each with ``"step"``.
+        """Return the metrics of all steps in order. Each step's metrics include its number, ``"step"``.
 
-        Metrics of older Outrider versions get their present names. A line that is still being written is excluded.
+        Metrics from older Outrider versions get their present names. A line that is still being written is excluded.
         """
         return [with_present_names(row) for row in self._metrics.rows()]
 
@@ -193,12 +193,12 @@ class RunFolder:
         return self._timing.rows()
 
     def evaluation_timing(self) -> list[dict[str, float]]:
-        """Return the seconds of each evaluation, under ``"evaluate"``; empty for runs of Outrider versions that did not
-        record seconds."""
+        """Return the seconds of each evaluation, with the key ``"evaluate"``. The list is empty for runs of Outrider
+        versions that did not record these seconds."""
         return self._evaluation_timing.rows()
 
     def write_evaluation(self, step: int, evaluation: Mapping[str, Any], seconds: float | None = None) -> None:
-        """Write the evaluation after ``step`` training steps (plain JSON data), and its duration in seconds if known.
+        """Write the evaluation after ``step`` training steps (plain JSON data) and, if known, its duration in seconds.
 
         Raises:
             UserError: the evaluation exists already, or the file cannot be written.
@@ -226,11 +226,10 @@ class RunFolder:
         return evaluations
 
     def rewind(self, step: int) -> None:
-        """Set aside all records after ``step`` (-1: all records). Nothing is deleted. ``notices`` gets the numbers of
-        records.
+        """Move all records after ``step`` (-1: all records) to ``superseded/<n>/``. No record is deleted.
 
-        Metrics, timing, rollouts and evaluations of later steps move into ``superseded/<n>/``. A kill during the move
-        loses no record, although a line may then be in both places. Another rewind completes the move.
+        Records are metrics, timing, rollouts and evaluations. ``notices`` gets their numbers. If the process is killed
+        meanwhile, a line may be in both places, but no record is lost. Another rewind completes the move.
         """
         self._held()
         taken = [int(p.name) for p in (self.path / "superseded").glob("[0-9]*")]
@@ -277,10 +276,10 @@ class RunFolder:
             raise UserError(f"{self.path} is a file; choose another output folder.")
 
     def _foreign(self) -> list[str]:
-        """Return the files that cannot be leftovers of an interrupted :meth:`create`.
+        """Return the files that an interrupted :meth:`create` cannot have left.
 
-        :meth:`create` writes the files ``_FIRST`` in order: two empty JSON-lines files, then the environment. A kill
-        may also leave a temporary version of the file that is written next.
+        :meth:`create` writes the files ``_FIRST`` in order: two empty JSON-lines files, followed by the environment. A
+        kill may also leave a temporary version of the next file.
         """
         names = {path.name for path in self.path.iterdir()} - {_LOCK}
         whole = [name for name in _FIRST[:2] if name in names and not (self.path / name).stat().st_size]
@@ -306,14 +305,14 @@ def lock_folder(path: Path) -> TextIO:
     except OSError as error:
         raise disk_refused(path / _LOCK, error) from error
     try:
-        # A record lock (lockf): unlike flock, it is not inherited by forked workers, which may outlive a killed run.
+        # Unlike flock, lockf's record lock is not inherited by forked workers, which may outlive a killed run.
         fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         lock.seek(0)
         holder = lock.read().strip() or "another process"
         lock.close()
         raise UserError(f"{path} is being written by {holder}.") from error
-    # opened with "a+", so that a refused process does not erase the holder's name
+    # opened with "a+", so that a process without the lock does not erase the holder's name
     lock.truncate(0)
     lock.write(f"process {os.getpid()} on {platform.node()}")
     lock.flush()

@@ -16,10 +16,10 @@ from outrider.record.disk import disk_refused, sync, write_atomically
 
 
 class JsonLines:
-    """A file of one JSON object per step: ``{"step": 12, "reward": 0.5}``. Steps ascend, and all values are numbers.
+    """A file with one JSON object per step: ``{"step": 12, "reward": 0.5}``. Steps ascend, and all values are numbers.
 
-    JSON has no NaN and no infinities. NaN is written as null, and the infinities as ``"Infinity"`` and ``"-Infinity"``;
-    all three values are read back as floats.
+    Since JSON has no NaN and no infinities, NaN is written as null, and infinities are written as ``"Infinity"`` and
+    ``"-Infinity"``. All three are read back as floats.
     """
 
     def __init__(self, path: Path) -> None:
@@ -27,11 +27,11 @@ class JsonLines:
         self._last = -1
 
     def append(self, step: int, values: Mapping[str, float]) -> None:
-        """Append a line. A kill cannot lose the line once this method returns; a power cut cannot once :meth:`sync`
-        returns.
+        """Append a line. The line survives a kill after this method has returned, and a power cut after :meth:`sync`
+        has returned.
 
         Raises:
-            UserError: the line cannot be written; the file is unchanged.
+            UserError: the line cannot be written. The file does not change.
             ValueError: the step is not later than the last step, or a value is named ``step``.
             TypeError: a value is not a number.
         """
@@ -46,7 +46,7 @@ class JsonLines:
                 file.write(line)
         except OSError as error:
             if size is not None:
-                os.truncate(self.path, size)  # half a line would damage the next one
+                os.truncate(self.path, size)  # half a line would damage the next line
             raise disk_refused(self.path, error) from error
         self._last = step
 
@@ -58,12 +58,12 @@ class JsonLines:
         """Return all complete lines.
 
         Raises:
-            UserError: a line is not a JSON object with a step; the error names file and line.
+            UserError: a line is not a JSON object with a step. The message names file and line.
         """
         return [row for row, _ in self._lines()]
 
     def repair(self) -> list[str]:
-        """Remove the last line if a kill left the line incomplete, and return messages about the removal.
+        """Remove the last line if it is incomplete because of a kill, and return messages about the removal.
 
         Only the process that writes the file may call this method.
         """
@@ -77,13 +77,13 @@ class JsonLines:
         return [f"dropped {torn} bytes of an incomplete last line from {self.path.name}."]
 
     def set_aside(self, after_step: int, into: Path) -> int:
-        """Move the lines of steps after ``after_step`` to a file of the same name in the folder ``into``; return their
-        number."""
+        """Move the lines of steps after ``after_step`` to a file of the same name in the folder ``into``. Return the
+        number of moved lines."""
         lines = self._lines()
         late = [line for row, line in lines if row["step"] > after_step]
         kept = [(row, line) for row, line in lines if row["step"] <= after_step]
         if late:
-            # copy first, then cut: a kill in between leaves a line in both files, and never in none
+            # copy before removing, so that a kill in between leaves each line in at least one file
             write_atomically(into / self.path.name, b"".join(late))
             write_atomically(self.path, b"".join(line for _, line in kept))
         self._last = int(kept[-1][0]["step"]) if kept else -1
@@ -91,7 +91,7 @@ class JsonLines:
 
     def _lines(self) -> list[tuple[dict[str, float], bytes]]:
         content = self.path.read_bytes() if self.path.exists() else b""
-        # a line counts once its newline is written: text after the last newline is still being written, or truncated
+        # text after the last newline is an incomplete line, which is still being written or was truncated
         *lines, _torn = content.split(b"\n")
         return [(self._row(number, line), line + b"\n") for number, line in enumerate(lines, start=1)]
 

@@ -1,4 +1,4 @@
-"""Renames metrics of older Outrider versions to their present names when a file is read. The file does not change."""
+"""Renames metrics of older Outrider versions to their present names when a file is read. Files do not change."""
 
 from __future__ import annotations
 

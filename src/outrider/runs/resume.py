@@ -1,4 +1,4 @@
-"""Resumes a run: finds its checkpoint, compares its settings, and detects gaps in its records."""
+"""Prepares to resume a run: finds its checkpoint, compares its settings, and detects gaps in its records."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Resumer:
     """Finds the checkpoint from which a run resumes, and raises an error if the run's settings have changed.
 
     Args:
-        recipe: recipe of the command that resumes the run.
-        surroundings: function that returns the other inputs that determine a run's results, by name: the task, the
-            ranks, the reference policy. The function is called lazily, since the identity of a task may need its data.
+        recipe: recipe with which the command resumes the run.
+        surroundings: function that returns all other inputs that determine a run's results, by name: the task, the
+            ranks and the reference policy. It is called only when needed, since a task's identity may need its data.
     """
 
     def __init__(
@@ -31,11 +31,12 @@ class Resumer:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The recipe and other inputs of the run, stored in checkpoints and compared on resume."""
+        """The recipe and other inputs of the run, which checkpoints store and a resume compares."""
         return {"config": self._recipe.resolved(), **self._surroundings()}
 
     def begun_anew(self, folder: RunFolder) -> list[str] | None:
-        """Restart a run that was stopped before its first checkpoint, and return messages; None for all other runs."""
+        """Restart a run that was stopped before its first checkpoint, and return messages. Return None for all other
+        runs."""
         if self._checkpoints.last is not None:
             return None
         folder.rewind(-1)
@@ -45,10 +46,10 @@ class Resumer:
     def checkpoint(self, folder: RunFolder, force: bool) -> Checkpoint:
         """Return the newest checkpoint up to which the run's records are complete.
 
-        Damaged checkpoints and later checkpoints are set aside.
+        Damaged checkpoints and later checkpoints are moved away.
 
         Raises:
-            UserError: there is no such checkpoint; or, without ``force``, the run was started with other settings.
+            UserError: no such checkpoint exists; or, without ``force``, the run was started with other settings.
         """
         newest, self._notices = self._checkpoints.load_last()
         differences = self._differences(newest.state)
@@ -62,7 +63,7 @@ class Resumer:
         return checkpoint
 
     def go_on(self, folder: RunFolder, checkpoint: Checkpoint) -> list[str]:
-        """Set aside the run's records after the checkpoint, and return messages about them."""
+        """Move the run's records after the checkpoint away, and return messages about the resume."""
         folder.rewind(checkpoint.step)
         rewritten = self._rewritten_config(folder, checkpoint.step)
         return [*rewritten, *self._notices, *folder.notices, f"going on after step {checkpoint.step}"]
@@ -96,7 +97,7 @@ class Resumer:
         return ["config.yaml was empty: it is written anew from this command, which the checkpoint agrees with"]
 
     def _differences(self, state: Mapping[str, Any]) -> list[str]:
-        """Return the settings that have changed since the run's start, one line per change; empty if there are none."""
+        """Return the settings that have changed since the run's start, with one line per change."""
         try:
             lines = recipe_of_run(state["config"]).difference(self._recipe)
         except UserError as error:  # an external component is missing, or its options have changed

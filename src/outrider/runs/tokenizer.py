@@ -12,8 +12,8 @@ Locate = Callable[[str], Path | None]
 
 
 def tokenizer_of(run: Path, model: str | None, locate: Locate) -> Tokenizer | None:
-    """Return the tokenizer of a run's exported model, otherwise of its initial model; None if neither is on this
-    machine.
+    """Return the tokenizer of a run's exported model or, without one, of its initial model. Return None if this machine
+    has neither.
 
     Args:
         model: name of the run's initial model; None if unknown.

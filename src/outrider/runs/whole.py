@@ -1,4 +1,4 @@
-"""Checks that the records of a run are complete up to a checkpoint, so that a resumed run has no hidden gap."""
+"""Checks that the records of a run are complete up to a checkpoint, so that a resumed run has no undetected gap."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from outrider.runs.folder import RunFolder
 
 
 class Gap(NamedTuple):
-    """The first step with a missing or damaged record, and a description of the damage."""
+    """The first step with a missing or damaged record, and a sentence about the damage."""
 
     step: int
     sentence: str
 
 
 def first_gap(folder: RunFolder, until: int) -> Gap | None:
-    """Return the first gap in metrics and rollouts of the steps 1 to ``until``; None if both are complete.
+    """Return the first gap in the metrics and rollouts of steps 1 to ``until``; None if both are complete.
 
     Every rollout file is read to verify the checksums of its pages, which takes about 5 seconds for a million rollouts.
     """

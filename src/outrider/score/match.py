@@ -11,22 +11,22 @@ from outrider.record.normalised import normalised
 
 
 class Matcher:
-    """Finds the problem of a saved response with three rules, tried in order. ``counts`` has the number of matches by
-    rule.
+    """Finds the problem of a saved response by three rules, which are tried in order. ``counts`` has the number of
+    matches by rule.
 
-    1. ``id``: the problem id in the saved generations (the dump) is the id of a problem of the task.
-    2. ``text``: the dump's prompt, or the text whose hash is the dump's problem id, is a problem's prompt or question,
-       ignoring case, spacing and Unicode variants.
+    1. ``id``: the problem id in the saved generations (the dump) is the id of one of the task's problems.
+    2. ``text``: the dump's prompt, or the text whose hash is the dump's problem id, equals a problem's prompt or
+       question, ignoring case, spacing and Unicode variants.
     3. ``within``: the dump's prompt contains exactly one question of the task, for example in another prompt template.
-       If the longest of several questions contains all others, only the longest counts.
+       If the prompt contains several questions, and the longest contains all others, only the longest counts.
 
-    A response has no match if no rule finds a problem, or if several problems share the text.
+    A response has no match if no rule finds a problem, or if several problems have the same text.
     """
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.counts: Counter[str] = Counter()
         self._ids = {problem.id: problem for problem in problems}
-        self._texts: dict[str, Problem | None] = {}  # None marks a text that several problems share
+        self._texts: dict[str, Problem | None] = {}  # None for a text that several problems share
         self._questions: set[str] = set()
         for problem in problems:
             question = problem.metadata.get("question") or problem.prompt
@@ -59,8 +59,8 @@ class Matcher:
         return None
 
     def _within(self, prompt: str) -> Problem | None:
-        # this rule comes last because it is the slowest: it searches for every question of the task
+        # this rule comes last because it is the slowest, since it searches for every question of the task
         inside = [question for question in self._questions if question and question in prompt]
-        # "12 + 2" also contains "2 + 2", so a match is certain only if one question contains all others
+        # "12 + 2" also contains "2 + 2", so a match is certain only if one of the questions contains all others
         longest = max(inside, key=len, default="")
         return self._texts[longest] if inside and all(question in longest for question in inside) else None

@@ -21,7 +21,7 @@ from outrider.tasks import Task
 from outrider.tasks.task import verify_all
 from outrider.tasks.turn_task import TurnTask
 
-_CHUNK = 2048  # number of responses verified together, large enough to keep a pool of processes busy
+_CHUNK = 2048  # responses that are verified together, enough to keep a pool of processes busy
 
 
 class Scored(NamedTuple):
@@ -29,10 +29,10 @@ class Scored(NamedTuple):
 
     Attributes:
         rollouts: rollouts as plain data (:mod:`outrider.importers.plain`), with new verdicts and problem ids.
-        evaluation: pass@k, majority vote and other metrics; the lengths are 0 if the file has no token counts.
-        notes: sentences that say how problems were matched, what was skipped, and how the file's verdicts differ from
-            the new verdicts.
-        models: one evaluation per model, if the file has responses of several models.
+        evaluation: pass@k, majority vote and other metrics; lengths are 0 if the file has no token counts.
+        notes: sentences about how problems were matched, which rollouts were skipped, and how the file's verdicts
+            differ from the new verdicts.
+        models: one evaluation per model, if the file has responses from several models.
     """
 
     rollouts: pa.Table
@@ -46,16 +46,16 @@ class Scored(NamedTuple):
 
 
 def score(run: RunData, task: Task, problems: Sequence[Problem]) -> Scored:
-    """Verify saved responses (a dump) to the problems of a task.
+    """Verify saved responses (a dump) to a task's problems.
 
-    Only rollouts of the last step are verified. If the dump has evaluations, only their rollouts are verified.
+    Only rollouts from the last step are verified. If the dump has evaluations, training rollouts are ignored.
     :class:`Matcher` finds the problem of each response. Branches and responses to other problems are skipped and
     counted. A response that the dump marks as truncated is verified as unfinished. A missing response (null) gets the
     outcome ``ERROR``.
 
     Raises:
-        UserError: no response belongs to a problem of the task, no matched response has a text, or the task has several
-            turns.
+        UserError: no response belongs to a problem of the task, no matched response has a text, or the task is
+            multi-turn.
     """
     if isinstance(task, TurnTask):
         raise UserError(
@@ -108,16 +108,16 @@ def _verified(
 
 
 def _asked(problem: Problem, prompt: str | None) -> Problem:
-    """Return the problem with the prompt of the saved response, since the end of a prompt may open a reasoning block.
+    """Return the problem with the saved prompt, since the end of a prompt may open a reasoning block.
 
-    The problem does not change if only its question was saved, which is common: a question does not show how the prompt
-    ended.
+    Dumps often have only the question instead of the prompt. The problem then does not change, since the end of the
+    prompt is unknown.
     """
     return problem.prompted(prompt) if prompt and prompt.strip() not in problem.prompt else problem
 
 
 def _chosen(run: RunData) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the last step's rollouts without branches (only evaluations, if any), and notes on what was skipped."""
+    """Return the last step's rollouts without branches (only evaluations, if any), and notes on skipped rollouts."""
     evaluated = "split IN ('evaluate', 'greedy')"
     if not run.query(f"SELECT count(*) AS n FROM rollouts WHERE {evaluated}")["n"][0]:
         evaluated = "true"
@@ -141,7 +141,7 @@ def _matching_notes(rows: Sequence[Any], taken: Sequence[Any], match: Matcher) -
 
 
 def _disagreements(before: Sequence[str | None], verdicts: Sequence[Verdict]) -> list[str]:
-    """Return a note about the differences between the verdicts in the file and the new verdicts."""
+    """Return a note about how the verdicts in the file differ from the new verdicts."""
     known = [(old == Outcome.CORRECT, new.success) for old, new in zip(before, verdicts, strict=True) if old]
     if not known:
         return []
@@ -157,7 +157,7 @@ def _truncated(row: Mapping[str, Any]) -> bool:
 
 
 def _apart(taken: Sequence[tuple[Mapping[str, Any], Problem]], notes: list[str]) -> bool:
-    """Return whether a file without model names has responses from several levels to the same problem."""
+    """Return whether a file without model names has responses to the same problem with several levels."""
     levels: dict[str, set[str]] = {}
     for row, problem in taken:
         if row["model"] is None:

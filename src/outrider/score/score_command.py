@@ -1,4 +1,4 @@
-"""``outrider score``: verifies a file of generations, prints the table and saves the verdicts."""
+"""``outrider score``: verifies a file of generations, prints a table of the results and saves the verdicts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from outrider.tasks import Suite, Table, Task
 def score_command(
     path: Path, task: Task, problems: int | None, columns: Mapping[str, str], out: Path | None, console: Console
 ) -> int:
-    """Score a file or folder as :func:`score_file` does, and print the notes and the table."""
+    """Score a file or folder with :func:`score_file`, and print its notes and its table."""
     name, scored = score_file(path, task, problems, columns, out)
     for sentence in scored.notes:
         console.print(sentence, soft_wrap=True, markup=False, highlight=False)
@@ -36,8 +36,8 @@ def score_file(
 ) -> tuple[str, Scored]:
     """Score a file or folder of generations. If ``out`` is given, write rollouts and results to this folder.
 
-    Without ``problems``, all held-out problems of a data set are used. For a task that generates endless held-out
-    problems, the default number of an evaluation is used.
+    Without ``problems``, all held-out problems of a data set are used. If a task generates problems without end,
+    the default number of an evaluation is used.
 
     ``outrider report`` and ``outrider compare`` can read the folder ``out``.
 

@@ -42,18 +42,18 @@ def draw_curves(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]], 
 
 
 def curves_figure(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]]) -> Figure:
-    """Plot a run's curves in four panels: three panels over generated tokens, and one panel over k.
+    """Plot a run's curves in four panels, three of them over generated tokens and one over k.
 
-    Evaluations are plotted at the number of tokens generated up to the evaluated step (0 before training). Bars and
-    bands are intervals. Thin lines are single steps, thick lines are running means. Missing data leave a gap, or a
-    panel with the text "no data".
+    The x value of an evaluation is the number of tokens generated up to its step (0 before training). Bars and bands
+    are intervals. Thin lines show single steps, and thick lines show running means. Missing data leave a gap in the
+    curve, or a panel with the text "no data".
 
     Args:
         rows: the lines of ``metrics.jsonl``: ``step``, ``tokens`` (cumulative) and, if known, ``reward``, ``entropy``
             and the shares ``solved``, ``mixed``, ``unsolved``.
-        evaluations: output of :meth:`outrider.measure.evaluation.Evaluation.to_json` by step.
+        evaluations: evaluations by step, from :meth:`outrider.measure.evaluation.Evaluation.to_json`.
     """
-    from matplotlib.figure import Figure  # not pyplot, which keeps global state
+    from matplotlib.figure import Figure  # instead of pyplot, which has global state
 
     figure = Figure(figsize=(11, 7), dpi=130, layout="constrained")
     reward, entropy, shares, pass_at_k = figure.subplots(2, 2).flat
@@ -75,7 +75,7 @@ def curves_figure(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]]
 
 
 def pass_at_k_figure(evaluation: Mapping[str, Any]) -> Figure:
-    """Plot pass@k over k for one evaluation, with its interval."""
+    """Plot an evaluation's pass@k over k, with its interval."""
     from matplotlib.figure import Figure  # as above
 
     figure = Figure(figsize=(5.5, 3.5), dpi=130, layout="constrained")
@@ -149,8 +149,7 @@ def _placed(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]]) -> P
 
 
 def _pass_at(evaluation: Mapping[str, Any]) -> dict[int, tuple[float, float, float]]:
-    """Return (value, low, high) for each k in ascending order, if at least one problem has enough samples for this
-    k."""
+    """Return (value, low, high) by k, in ascending order. A k for which no problem has enough samples is excluded."""
     by_k = {}
     for k, interval in sorted(evaluation["overall"]["pass_at"].items(), key=lambda item: int(item[0])):
         value, low, high = (math.nan if interval[x] is None else interval[x] for x in ("value", "low", "high"))
@@ -170,12 +169,12 @@ def _column(rows: MetricRows, name: str) -> Floats:
 
 
 def _smooth(y: Floats) -> Floats:
-    """Return the centred running mean over a 20th of the run, with shorter windows at the ends; NaN is excluded."""
+    """Return the centred running mean over a 20th of the run, without NaN. Windows are shorter at the ends."""
     half = len(y) // 40
     known = np.isfinite(y)
     totals = np.concatenate([[0.0], np.cumsum(np.where(known, y, 0.0))])
     counts = np.concatenate([[0], np.cumsum(known)])
-    # differences of cumulative sums: one pass for any window size
+    # differences of cumulative sums need one pass, whatever the window size
     low = np.maximum(np.arange(len(y)) - half, 0)
     high = np.minimum(np.arange(len(y)) + half + 1, len(y))
     with np.errstate(invalid="ignore"):
@@ -183,7 +182,7 @@ def _smooth(y: Floats) -> Floats:
 
 
 def _short(number: float, _position: int | None = None) -> str:
-    """Format a number for an axis tick, such as ``1.2M``; matplotlib also passes the tick's position."""
+    """Format a number for an axis tick, such as ``1.2M``. Matplotlib also passes the tick's position."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= size:
             return f"{number / size:.3g}{unit}"

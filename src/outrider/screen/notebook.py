@@ -1,4 +1,4 @@
-"""Output of a notebook cell that is updated in place."""
+"""Updates the output of a notebook cell in place."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 
 
 class NotebookLine:
-    """Output of a cell, which every :meth:`update` replaces. There are no widgets in it, so a saved notebook stays
-    readable."""
+    """Output of a cell, which every :meth:`update` replaces. The output has no widgets, so that a saved notebook shows
+    it as well."""
 
     def __init__(self, display: Any, html: Any) -> None:
         self._html = html
         self._handle = display(html(""), display_id=True)
 
     def update(self, text: str) -> None:
-        """Replace the output with HTML."""
+        """Replace the output with HTML text."""
         self._handle.update(self._html(text))
 
 
 def notebook_line() -> NotebookLine | None:
-    """Create an updatable output in the running cell; return None outside a notebook."""
+    """Create an updatable output in the current cell. Return None outside a notebook."""
     if _shell() is None:
         return None
     from IPython.display import HTML, display
@@ -29,7 +29,7 @@ def notebook_line() -> NotebookLine | None:
 
 
 def show_figures() -> None:
-    """Make a notebook draw the matplotlib figure that a cell returns, as it would after an import of pyplot."""
+    """Make a notebook draw the matplotlib figure that a cell returns, which otherwise requires an import of pyplot."""
     if (shell := _shell()) is not None:
         from IPython.core.pylabtools import select_figure_formats
 

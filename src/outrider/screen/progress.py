@@ -1,4 +1,4 @@
-"""Shows the progress of a run, as two live lines on a terminal, or as occasional plain lines in a log."""
+"""Shows the progress of a run as two live lines on a terminal, or as occasional plain lines in a log."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _CELL_EVERY = 0.25  # seconds between updates of a notebook's cell
 class Progress:
     """A progress bar over a run's budget, with its phase, its speed and its latest metrics.
 
-    On a terminal and in a notebook, the two lines are redrawn in place and never wrap (80 columns show everything).
-    Elsewhere, plain lines are printed, at most one per ``every`` seconds, and one more line at the end.
+    On a terminal and in a notebook, the two lines are redrawn in place and never wrap (80 columns are enough). In a
+    log, plain lines are printed at most every ``every`` seconds, with one more line at the end.
 
     The speed excludes the time of the phases ``evaluate`` and ``save``. The remaining time is the remaining budget
-    divided by this speed, plus the remaining ``evaluations`` times the mean time per evaluation so far.
+    divided by this speed, plus the mean time per evaluation so far for each of the remaining ``evaluations``.
     :meth:`foresee` overrides the remaining time.
 
     >>> import io
@@ -41,7 +41,7 @@ class Progress:
     0.25
 
     Args:
-        total: the run's budget in ``unit``; a budget of 0 counts as used up.
+        total: the run's budget in ``unit``; a budget of 0 counts as fully used.
         unit: unit of the budget, such as ``"tokens"``, ``"steps"`` or ``"runs"``.
         console: console to draw on; None: standard error, since standard output is for results.
         every: minimum seconds between plain lines.
@@ -64,8 +64,8 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """The used share of the budget, or the share set by :meth:`foresee`; at most 1, since a last step may exceed
-        the budget."""
+        """The used share of the budget, or the share set by :meth:`foresee`. The share is at most 1, although the last
+        step may exceed the budget."""
         if self._foreseen is not None:
             return self._foreseen[0]
         return min(self._done / self._total, 1.0) if self._total else 1.0
@@ -77,25 +77,22 @@ class Progress:
         self._report()
 
     def resume_at(self, done: int) -> None:
-        """Count the budget that the run used before it was resumed. This part of the budget does not affect the
-        speed."""
+        """Add the budget that the run used before it was resumed, which does not affect the speed."""
         self._begin = self._done = done
 
     def count_by(self, total: int, unit: str, begin: int, done: int) -> None:
-        """Switch to another limit, ``total``. The run has used ``done`` of this limit, and had used ``begin`` when it
+        """Switch to another limit ``total``, of which the run has used ``done``, ``begin`` of it before it was
         resumed."""
         self._total, self._unit, self._begin, self._done = total, unit, begin, done
 
     def recount(self, done: int, total: int) -> None:
-        """Set new counts, such as sums over several runs. If ``done`` becomes smaller, this does not reduce the
-        speed."""
+        """Set new counts, such as sums over several runs. A smaller ``done`` does not reduce the speed."""
         self._begin -= max(self._done - done, 0)
         self._done, self._total = done, total
         self._report()
 
     def foresee(self, share: float, seconds: float) -> None:
-        """Show this share and these remaining seconds until the next call, instead of values computed from the
-        speed."""
+        """Until the next call, show this share and these remaining seconds instead of values based on the speed."""
         self._foreseen = share, seconds
 
     def evaluated(self) -> None:
@@ -112,13 +109,13 @@ class Progress:
     def stats(self, metrics: Mapping[str, float]) -> None:
         """Show the latest metrics of a step: reward, entropy (or its estimate), and the shares of groups by outcome."""
         known = {name: metrics[name] for name in _SHOWN if name in metrics}
-        if "surprisal" in known:  # an estimate of the entropy, recorded if the entropy is unknown
+        if "surprisal" in known:  # an entropy estimate, recorded only if the entropy is unknown
             del known["entropy"]
         self._stats |= known
         self._report()
 
     def say(self, message: str) -> None:
-        """Print a permanent message, such as a notice or an evaluation. Without a terminal, lines are not wrapped."""
+        """Print a permanent message, such as a notice or an evaluation. Lines are wrapped only on a terminal."""
         self._console.print(message, markup=False, highlight=False, soft_wrap=not self._console.is_terminal)
 
     def __enter__(self) -> Self:
@@ -144,7 +141,7 @@ class Progress:
         self._since = now
 
     def _speed(self) -> float:
-        """Return the speed in units per second; 0 before the first progress."""
+        """Return the speed in units per second; 0 before any progress."""
         running = 0.0 if self._phase in _NOT_WORK else time.monotonic() - self._since
         seconds = self._training_seconds + running
         return (self._done - self._begin) / seconds if seconds > 0 else 0.0
@@ -186,7 +183,7 @@ class Progress:
             *([self._phase] if self._phase else []),
             *(f"{name} {number}" for name, number in self._numbers()),
         ]
-        # written directly to the file, since rich would wrap the line of a log at 80 columns
+        # write directly to the file, since rich would wrap lines of a log at 80 columns
         self._console.file.write(" | ".join(parts) + "\n")
         self._console.file.flush()
 
@@ -224,7 +221,7 @@ def _short(number: float) -> str:
 
 
 def clock_text(seconds: float) -> str:
-    """Format seconds as minutes and seconds, with hours if there are any.
+    """Format a duration as minutes and seconds, or with hours from one hour on.
 
     >>> clock_text(92), clock_text(3 * 3600 + 65)
     ('1:32', '3:01:05')

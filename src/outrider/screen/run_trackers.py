@@ -14,9 +14,9 @@ ROLLOUTS, FINDINGS = "tables/rollouts", "tables/findings"  # "rollouts" alone is
 
 
 class RunTrackers:
-    """All trackers of a run. A tracker that fails is dropped with a warning; the run and the other trackers continue.
+    """All trackers of a run. If a tracker fails, a warning is printed, and the run continues without this tracker.
 
-    Any exception of a tracker counts as a failure, since a service may raise any network error. Ctrl-C and SIGTERM
+    Any exception from a tracker counts as a failure, since a service may raise any network error. Ctrl-C and SIGTERM
     still end the run.
 
     Args:
@@ -29,7 +29,7 @@ class RunTrackers:
         self._open, self._options, self._say = dict(opened), options, say
 
     def stepped(self, step: int, groups: Sequence[Group], metrics: Mapping[str, float]) -> None:
-        """Send the metrics of a step. At the first step and every ``rollouts_every`` steps, also send some rollouts."""
+        """Send the metrics of a step. Also send some rollouts at the first step, and at every ``rollouts_every``-th."""
         self._each(lambda tracker: tracker.log(step, metrics))
         if self._open and (step - 1) % self._options.rollouts_every == 0:
             table = rollouts_table(step, groups, self._options.rollouts)
@@ -41,7 +41,7 @@ class RunTrackers:
         self._each(lambda tracker: tracker.log(step, evaluation_metrics(evaluation)))
 
     def ended(self, step: int, examine: Callable[[], TrackedTable]) -> None:
-        """Send the findings of a run whose last step is ``step``; ``examine`` is called only if there is a tracker."""
+        """Send a run's findings after its last step ``step``. Without trackers, ``examine`` is not called."""
         if not self._open:
             return
         try:
@@ -52,7 +52,7 @@ class RunTrackers:
         self._each(lambda tracker: tracker.table(step, FINDINGS, found))
 
     def close(self) -> None:
-        """Flush and close all trackers. A second call does nothing."""
+        """Flush and close all trackers. A second call has no effect."""
         self._each(lambda tracker: tracker.close())
         self._open = {}
 
@@ -69,8 +69,8 @@ class RunTrackers:
 
 
 def evaluation_metrics(evaluation: Evaluation) -> dict[str, float]:
-    """Return an evaluation's metrics under ``evaluate/``: pass@k for each measured k, greedy, majority, entropy and the
-    truncated share. Undefined values are excluded.
+    """Return an evaluation's metrics, with names in ``evaluate/``: pass@k for each measured k, greedy, majority,
+    entropy and the truncated share. Undefined values are excluded.
 
     >>> from outrider.measure.evaluation import of_tallies
     >>> evaluation_metrics(of_tallies([], resamples=0))

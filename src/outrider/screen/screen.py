@@ -1,4 +1,4 @@
-"""Terminal output of a run, on rank 0 only, with progress during the run, and a table and curves at the run's end."""
+"""Terminal output of a run on rank 0: progress during the run, and a table and curves at its end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Screen:
         recipe: recipe of the run.
         out: run folder.
         shown: whether to show progress.
-        evaluated: function that is called with the step and the result of every evaluation.
+        evaluated: function that is called after every evaluation, with the step and the result.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Screen:
         self._shown, self._out, self._recipe = shown, out, recipe
         self._on_evaluation = evaluated
         train = recipe.train
-        # steps first: tokens have a default, so if the user limits steps, this limit probably ends the run
+        # steps come first: since tokens have a default limit, a limit on steps is the user's choice
         limits = {"steps": train.steps, "tokens": train.tokens, "seconds": train.seconds}
         self._limits = {unit: int(limit) for unit, limit in limits.items() if limit is not None}
         self._used = dict.fromkeys(("steps", "tokens", "seconds"), 0)
@@ -60,8 +60,8 @@ class Screen:
             self._progress.say(message)
 
     def phase(self, name: str) -> None:
-        """Show the current phase; an evaluation is a single phase, although it samples and verifies."""
-        # the phases inside an evaluation would flicker, and their time would count as training
+        """Show the current phase. An evaluation is a single phase, although it samples and verifies."""
+        # the phases within an evaluation would flicker, and their time would count as training
         if self._shown and not (self._evaluating and name in ("sample", "verify", "gather")):
             self._evaluating = name == "evaluate"
             self._progress.phase(name)
@@ -70,7 +70,7 @@ class Screen:
         """Count the part of the budget that a resumed run used before the resume."""
         self._begun = {"steps": step, "tokens": tokens, "seconds": int(seconds)}
         self._count(self._begun)
-        self._count(self._begun)  # a second time, to update the previous share: past evaluations are not pending
+        self._count(self._begun)  # again, with an updated share, so that past evaluations do not count as pending
 
     def stepped(self, metrics: Mapping[str, float], seconds: float) -> None:
         """Count a finished step. ``seconds`` is the total training time so far."""
@@ -102,19 +102,19 @@ class Screen:
             self._on_evaluation(step, evaluation)
 
     def _count(self, used: dict[str, int]) -> None:
-        """Show the limit that will end the run first, which is the limit with the largest used share."""
+        """Show the limit that will probably end the run, which is the limit with the largest used share."""
         self._used = used
         shares = {unit: used[unit] / limit if limit else 1.0 for unit, limit in self._limits.items()}
         unit = max(shares, key=shares.__getitem__)
-        # by the previous share, since evaluations due after this step are still pending
+        # use the previous share, since evaluations that are due after this step are still pending
         self._progress.evaluations = self._evaluations_to_come(self._share)
         self._share = shares[unit]
         self._progress.count_by(self._limits[unit], unit, self._begun[unit], used[unit])
 
     def _evaluations_to_come(self, share: float) -> float:
-        """Return the number of evaluations that are still to come after a share of the budget.
+        """Return the number of remaining evaluations after the given share of the budget.
 
-        The number of evaluations at every N-th step is extrapolated from the steps so far.
+        If every N-th step is evaluated, the number is extrapolated from the steps so far.
         """
         train, evaluate = self._recipe.train, self._recipe.evaluate
         to_come = float(evaluate.after) + sum(at > share for at in train.evaluate_at)
@@ -123,7 +123,7 @@ class Screen:
         return to_come
 
     def report(self, folder: RunFolder) -> None:
-        """Print and write the table of the first and last evaluation, and write the curves."""
+        """Print the table of the first and last evaluation, and write the table and the curves to disk."""
         from outrider.screen.curves import draw_curves
 
         evaluations = folder.evaluations()

@@ -1,4 +1,4 @@
-"""Trackers for Weights & Biases and Trackio. Of both clients, Outrider uses the same three functions."""
+"""Trackers for Weights & Biases and Trackio. Outrider uses the same three functions of both clients."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Service:
 
 
 def open_wandb(run: Path, config: Mapping[str, Any], step: int, tracking: TrackingOptions) -> Service:
-    """Start a Weights & Biases run in a group named after the run folder. ``WANDB_MODE=offline`` works without network.
+    """Start a Weights & Biases run in a group named after the run folder. ``WANDB_MODE=offline`` needs no network.
 
     Raises:
         ImportError: wandb is not installed.

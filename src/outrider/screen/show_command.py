@@ -23,7 +23,7 @@ from outrider.screen.shown import Shown
 
 _LONGEST = 400
 _VERDICT = 28
-_PROSE = 60  # maximum characters of a text in a table; longer texts would wrap over many lines of a narrow column
+_PROSE = 60  # maximum characters of a text in a table; longer texts would need many lines in a narrow column
 _COLOURS = {
     Outcome.CORRECT: "green",
     Outcome.INCORRECT: "red",
@@ -42,7 +42,7 @@ def show_command(run: Path, step: int | None, shown: Shown, name: str, locate: L
         run: run folder.
         step: step of the rollouts; None: the last step.
         shown: selection of rollouts.
-        name: purpose for which the rollouts were sampled, such as ``train``.
+        name: purpose of the rollouts, such as ``train``.
         locate: function that finds a model's tokenizer by the model's name.
 
     Raises:
@@ -66,14 +66,14 @@ def show_command(run: Path, step: int | None, shown: Shown, name: str, locate: L
 def rollouts_to_read(
     rollouts: Sequence[Rollout], n: int, tokenizer: Tokenizer | None = None, source: str = "", full: bool = False
 ) -> Group:
-    """Return at most ``n`` evenly spaced rollouts for ``rich.print``: a table, or blocks if texts are long.
+    """Return at most ``n`` evenly spaced rollouts for ``rich.print``, as a table or, if texts are long, as blocks.
 
     Args:
         rollouts: rollouts in any order; an empty sequence gives an empty table.
         n: maximum number of rollouts.
         tokenizer: tokenizer of the run; None: problems are shown by their ids.
         source: beginning of the table's title.
-        full: whether to show whole texts. If False, a long text is cut, and the number of omitted characters is shown.
+        full: whether to show whole texts. If False, long texts are cut and end with the number of omitted characters.
     """
     shown = _Texts.of(rollouts, n, tokenizer, full)
     return Group(Text(source + shown.title, "italic"), _blocks(shown) if shown.longest > _PROSE else _table(shown))
@@ -90,7 +90,7 @@ def _model(folder: RunFolder) -> str | None:
 class _Texts(NamedTuple):
     """The texts of some rollouts, prepared for a terminal.
 
-    The prefix of a branch is dimmed. «…» marks text of an environment. Long texts are cut and followed by the number of
+    The prefix of a branch is dimmed. «…» marks text from an environment. Long texts are cut and end with the number of
     omitted characters. Terminal control characters are escaped.
     """
 
@@ -99,7 +99,7 @@ class _Texts(NamedTuple):
 
     @classmethod
     def of(cls, rollouts: Sequence[Rollout], n: int, tokenizer: Tokenizer | None = None, full: bool = False) -> _Texts:
-        """Return the texts of at most ``n`` evenly spaced rollouts; problems are shown by id without a tokenizer."""
+        """Return the texts of at most ``n`` evenly spaced rollouts. Without a tokenizer, problems are shown by id."""
         shown = [rollouts[i * len(rollouts) // n] for i in range(n)] if len(rollouts) > n else rollouts
         title = f"{len(shown)} of {len(rollouts)} rollouts"
         if any(rollout.observations for rollout in rollouts):
@@ -115,7 +115,7 @@ class _Texts(NamedTuple):
 
     @property
     def longest(self) -> int:
-        """Number of characters of the longest text; a line break counts as ``_PROSE`` characters."""
+        """Number of characters in the longest text, where a line break counts as ``_PROSE`` characters."""
         texts = [text for problem, response, _ in self.rows for text in (problem, response.plain.strip())]
         return max((len(text) + _PROSE * text.count("\n") for text in texts), default=0)
 
@@ -133,9 +133,9 @@ def _table(shown: _Texts) -> Table:
 
 
 def _blocks(shown: _Texts) -> Group:
-    """Return a block per rollout, as wide as the terminal, with response and verdict.
+    """Return one block per rollout, as wide as the terminal, with response and verdict.
 
-    The problem is shown above the response if it differs from the previous rollout's problem.
+    A block begins with the problem, unless it is the same as in the previous block.
     """
     blocks: list[RenderableType] = []
     before = None
@@ -148,13 +148,13 @@ def _blocks(shown: _Texts) -> Group:
 
 
 def _stripped(response: Text) -> Text:
-    """Strip the white space around a response, since most responses begin with a space."""
+    """Strip white space around a response, since most responses begin with a space."""
     text = response.plain
     return response[len(text) - len(text.lstrip()) : max(len(text.rstrip()), 1)] if text.strip() else response
 
 
 def _marked(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    """Mark the observed spans of a text.
+    """Mark the observed spans in a text.
 
     >>> _marked("1+2=3", [(2, 4)])
     '1+«2=»3'
@@ -167,12 +167,12 @@ def _marked(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 
 def _own(rollout: Rollout) -> list[tuple[int, int]]:
-    """Return the spans of a rollout's own text that environments wrote."""
+    """Return the spans of a rollout's own text that the environment wrote."""
     return [(one.begin, one.end) for one in rollout.observations if one.tokens]
 
 
 def _before(rollout: Rollout, by_id: Mapping[str, Rollout]) -> list[tuple[int, int]]:
-    """Return the spans of a rollout's prefix that environments wrote, from the rollout's ancestors."""
+    """Return the spans of a rollout's prefix that the environment wrote, which the rollout's ancestors contain."""
     parent = by_id.get(rollout.parent or "")
     if parent is None:
         return []
@@ -205,7 +205,7 @@ def _number(value: float | None) -> str:
 
 
 def _visible(text: str, full: bool = False) -> str:
-    r"""Make a text safe to print, and cut a long text unless ``full``.
+    r"""Return a text that is safe to print. A long text is cut unless ``full`` is True.
 
     >>> _visible("a\x1b[2Jb\nc")
     'a\\x1b[2Jb\nc'

@@ -13,9 +13,9 @@ class Shown(NamedTuple):
     """A selection of the rollouts of a step.
 
     Attributes:
-        n: maximum number of rollouts, evenly spaced over the selected rollouts.
-        problem: id of a problem, or the beginning of one or several ids; None: all problems.
-        verdict: outcome of the verdict; ``none``: only rollouts without a verdict; None: all rollouts.
+        n: maximum number of rollouts, which are evenly spaced over all that match.
+        problem: id of a problem, or the beginning of one or more ids; None: all problems.
+        verdict: outcome of the verdict; ``none`` selects rollouts without a verdict; None: all rollouts.
         stage: stage that requested the rollouts; None: all stages.
         longest: whether to select the longest rollouts, longest first, instead of evenly spaced rollouts.
         full: whether to show whole texts.
@@ -32,7 +32,7 @@ class Shown(NamedTuple):
         """Return the selected rollouts.
 
         Raises:
-            UserError: no rollout matches. The message names the value that no rollout has, and a similar known value.
+            UserError: no rollout matches. The message names the value that does not occur and a similar existing one.
         """
         chosen = self._of_problem(rollouts)
         if self.verdict is not None:

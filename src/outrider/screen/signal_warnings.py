@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 
 from outrider.record import Group
 
-_FACTOR = 4  # a warning is repeated each time its streak is this many times longer
+_FACTOR = 4  # a warning is repeated when the number of consecutive steps has grown by this factor
 
 
 class SignalWatch:
-    """Warns about steps in which all responses are truncated, all rewards are equal, or no update is made.
+    """Warns about steps in which all responses are truncated, all rewards are equal, or the policy is not updated.
 
     Each warning is issued at the first such step, and again after 4, 16, 64, … consecutive such steps.
     """
@@ -43,7 +43,7 @@ class SignalWatch:
 
 
 def _is_power(streak: int) -> bool:
-    """Whether the streak is a power of ``_FACTOR``: 1, 4, 16, ….
+    """Return whether the number of consecutive steps is a power of ``_FACTOR``: 1, 4, 16, ….
 
     >>> [n for n in range(1, 100) if _is_power(n)]
     [1, 4, 16, 64]

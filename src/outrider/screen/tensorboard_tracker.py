@@ -49,8 +49,8 @@ class TensorBoard:
 
     @contextmanager
     def _disk(self) -> Iterator[None]:
-        """Context manager that converts disk errors to UserError. A later call raises an error of the writer's
-        thread."""
+        """Context manager that converts disk errors to UserError. Errors in the writer's thread are raised by a later
+        call."""
         try:
             yield
         except OSError as error:
@@ -58,7 +58,7 @@ class TensorBoard:
 
 
 def _literal(value: TrackedValue) -> str:
-    r"""Return a value as a Markdown code block, which shows the text literally.
+    r"""Return a value as a Markdown code block, so that TensorBoard shows its text literally.
 
     >>> _literal("a\n*b*"), _literal(None), _literal(0.25)
     ('    a\n    *b*', '', '    0.25')

@@ -1,4 +1,4 @@
-"""Builds the table of rollouts for trackers, which has rollouts of some groups of one step."""
+"""Builds the table of rollouts for trackers, with rollouts from some groups of one step."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from outrider.record import Group, Rollout
 from outrider.screen.tracker import TrackedTable, TrackedValue
 
 COLUMNS = ("step", "problem", "prompt", "response", "verdict", "reward", "advantage", "tokens", "entropy")
-LONGEST = 4000  # maximum characters of a text; the run folder has whole texts
+LONGEST = 4000  # maximum characters per text; the run folder has the whole texts
 
 
 def rollouts_table(step: int, groups: Sequence[Group], most: int) -> TrackedTable:
     """Return a table of at most ``most`` rollouts of a step, selected deterministically by :func:`chosen_rollouts`.
 
-    A branch's response includes its prefix. ``tokens`` is the number of sampled own tokens, ``entropy`` the mean
-    entropy of these tokens in nats. A text longer than ``LONGEST`` characters is cut, and the number of omitted
-    characters is added.
+    A branch's response includes its prefix. ``tokens`` is the number of the rollout's own sampled tokens, and
+    ``entropy`` is their mean entropy in nats. A text longer than ``LONGEST`` characters is cut and ends with the number
+    of omitted characters.
     """
     rows = [_row(step, group, rollout) for group, rollout in chosen_rollouts(groups, most)]
     return TrackedTable(COLUMNS, rows)
 
 
 def chosen_rollouts(groups: Sequence[Group], most: int) -> list[tuple[Group, Rollout]]:
-    """Select at most ``most`` rollouts, first from mixed groups (with successes and failures), then from other groups.
+    """Select at most ``most`` rollouts, from mixed groups (with successes and failures) first, in the step's order.
 
-    Groups are taken in the order of the step. If the last group does not fit, half of its selected rollouts have the
-    highest rewards and half have the lowest. If the number of its selected rollouts is odd, one more has a high reward.
-    Replayed rollouts are excluded, since an earlier step has sampled them.
+    If the last group does not fit, half of its selected rollouts have the highest rewards, and half have the lowest. If
+    their number is odd, the half with the highest rewards is larger. Replayed rollouts are excluded, since an earlier
+    step sampled them.
     """
     found: list[tuple[Group, Rollout]] = []
     for group in sorted((group.drawn for group in groups), key=lambda group: not group.mixed):
@@ -37,7 +37,7 @@ def chosen_rollouts(groups: Sequence[Group], most: int) -> list[tuple[Group, Rol
 
 
 def _extremes(rollouts: Sequence[Rollout], n: int) -> Sequence[Rollout]:
-    """Return at most ``n`` rollouts of a group with the highest and lowest rewards, in the order of the group."""
+    """Return the rollouts with the highest and the lowest rewards, at most ``n`` in all, in the group's order."""
     if len(rollouts) <= n:
         return rollouts
     ranked = sorted(rollouts, key=_interest, reverse=True)
@@ -46,7 +46,7 @@ def _extremes(rollouts: Sequence[Rollout], n: int) -> Sequence[Rollout]:
 
 
 def _interest(rollout: Rollout) -> float:
-    """Return the reward; a missing or unscorable reward ranks lowest."""
+    """Return the reward by which rollouts are ranked. A missing or unscorable reward ranks lowest."""
     return -math.inf if rollout.reward is None or math.isnan(rollout.reward) else rollout.reward
 
 
@@ -65,7 +65,7 @@ def _row(step: int, group: Group, rollout: Rollout) -> tuple[TrackedValue, ...]:
 
 
 def _entropy(rollout: Rollout) -> float | None:
-    """Return the mean entropy over sampled tokens; None if the engine returned none, or no token was sampled."""
+    """Return the mean entropy over sampled tokens; None without entropies or without sampled tokens."""
     if rollout.entropies_T is None or not rollout.trainable_tokens:
         return None
     entropies_T = rollout.entropies_T if rollout.trainable_T is None else rollout.entropies_T[rollout.trainable_T]
@@ -73,8 +73,8 @@ def _entropy(rollout: Rollout) -> float | None:
 
 
 def _shown(text: str) -> str:
-    r"""Return a text that trackers accept. Lone surrogates, which UTF-8 cannot encode, are escaped, and a long text is
-    cut.
+    r"""Return a text that trackers accept. Lone surrogates are escaped, since UTF-8 cannot encode them, and a long text
+    is cut.
 
     >>> _shown("a\ud800"), _shown("x" * 4321)[-20:]
     ('a\\ud800', 'x… (+321 characters)')

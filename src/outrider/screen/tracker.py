@@ -1,4 +1,4 @@
-"""Interface of a tracker, which shows a run's metrics and tables during the run."""
+"""The interface of trackers, which show a run's metrics and tables during the run."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ TrackedValue = str | float | int | None
 
 
 class TrackedTable(NamedTuple):
-    """A small table for trackers. A missing value is None."""
+    """A small table for trackers, in which missing values are None."""
 
     columns: tuple[str, ...]
     rows: list[tuple[TrackedValue, ...]]
 
 
 class Tracker(Protocol):
-    """Shows a run during training. The authoritative data are ``metrics.jsonl`` and ``rollouts/`` in the run folder."""
+    """Shows a run during training. The complete data are in ``metrics.jsonl`` and ``rollouts/`` in the run folder."""
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None: ...
 
     def table(self, step: int, name: str, table: TrackedTable) -> None:
-        """Show a table next to the metrics of ``step``, which must be logged before the table."""
+        """Show a table next to the metrics of ``step``, which must have been logged before."""
         ...
 
     def close(self) -> None:
-        """Flush all pending data."""
+        """Flush all pending data and close the tracker."""
         ...

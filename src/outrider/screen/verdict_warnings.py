@@ -1,4 +1,4 @@
-"""Warns if too many responses of a step have no answer or no verdict, or if no score in a step counts as a success."""
+"""Warns if too many responses in a step have no answer or no verdict, or if no score in a step counts as a success."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from outrider.record import Group, Outcome, Verdict
 
-UNVERIFIED = 0.05  # share of timeouts and errors; at 5 %, a third of all groups of 8 lose a rollout
-FEWEST = 16  # minimum scored failures in a step for the warning that success may be out of reach
-UNPARSEABLE = 0.5  # share of untruncated responses; high, since a base model must first learn the format
+UNVERIFIED = 0.05  # threshold for the share of timeouts or errors; at 5 %, a third of all groups of 8 lose a rollout
+FEWEST = 16  # minimum scored failures in a step before a warning that success may be out of reach
+UNPARSEABLE = 0.5  # threshold for untruncated responses; high, since a base model must first learn the format
 
 _ADVICE = {
     Outcome.TIMEOUT: "the verifier's limit may be too short for this machine",
@@ -21,12 +21,12 @@ _ADVICE = {
 class VerdictWatch:
     """Warns about the verdicts of a run, step by step.
 
-    The share of an outcome is computed over the verified rollouts of one step. The share of unparseable responses
-    counts only untruncated responses, since a truncated response has no answer. A warning is issued when a share
-    exceeds its threshold, and again only when the share has doubled.
+    An outcome's share is computed over the verified rollouts of one step. For unparseable responses, only untruncated
+    responses count, since a truncated response has no answer. A warning is issued when a share exceeds its threshold,
+    and again only when the share has doubled.
 
-    A step without any success whose failures have different scores is reported once, and only before the run's first
-    success. In this case, the score that counts as a success may be too high for any response.
+    Before the run's first success, one warning is issued if a step's failures have different scores. In this case, the
+    score that counts as a success may be too high for any response.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class VerdictWatch:
         self._reached = False
 
     def warnings(self, groups: Sequence[Group]) -> list[str]:
-        """Return one sentence for each outcome whose share exceeds its threshold, with the first verdict's reason."""
+        """Return one sentence for each outcome whose share exceeds its threshold, with the detail of one verdict."""
         verified = [(r, r.verdict) for group in groups for r in group.drawn.rollouts if r.verdict is not None]
         sentences = []
         for outcome, advice in _ADVICE.items():
@@ -57,7 +57,7 @@ class VerdictWatch:
             return []
         if len(scores) < FEWEST or not high > max(low, 0.0):
             return []
-        self._reached = True  # reported once
+        self._reached = True  # so that the warning is issued only once
         return [
             f"no success in {len(scores)} responses, whose scores range from {low:.3g} to {high:.3g}; the threshold "
             "of success (success_at of a function) may be out of reach"

@@ -1,6 +1,7 @@
-"""Functions such as :func:`check_stage`, which test your own components against laws (properties of all components).
+"""Functions such as :func:`check_stage` that test your own components against laws.
 
-Outrider's own test suite checks the shipped components against the same laws.
+A law is a property that every component of a kind must have. Outrider's own tests check the shipped components against
+the same laws.
 """
 
 from outrider.testing.checks import (

@@ -37,28 +37,28 @@ KINDS: dict[type, tuple[str, str]] = {
     Verifier: ("verifier", "check_verifier"),
     Environment: ("environment", "check_environment"),
 }
-"""For each base class: the noun for its components, and the function of :mod:`outrider.testing` that checks them."""
+"""For each base class: the name of its kind of component, and the function in :mod:`outrider.testing` to check it."""
 
 NEEDS: dict[type, str] = {
     Verifier: "rows with correct and incorrect responses",
     Environment: "problems with turns of a policy",
 }
-"""For each base class: inputs that a check needs, but that cannot be given on the command line."""
+"""For each base class: inputs that a check needs and that the command line cannot express."""
 
 
 def check_command(name: str, options: Sequence[str] = ()) -> int:
-    """Print ``ok`` and the name of each law that the component keeps. Then print a Python call for the user's own test.
+    """Print ``ok`` and the name of each law that holds. Then print a Python call for the user's own test.
 
-    The printed call contains the optional laws that hold for the component. The command does not know a stage's
-    budget. If a loss's gradient is not the derivative of its value, the command assumes that the loss detaches a
-    factor. Verifiers need rows and environments need turns, so check verifiers and environments from Python. A
-    component that has no effect on the small inputs keeps every law; the last line is then a warning.
+    The printed call claims the optional laws that hold for the component. The command does not check a stage's budget,
+    which it does not know. If a loss's gradient is not the derivative of its value, the command assumes that the loss
+    detaches a factor. Verifiers and environments need rows or turns, so check them from Python. If the component has no
+    effect on the small inputs, all laws hold, but the last line is a warning.
 
     Args:
         options: options of the component, such as ``n=4``; other options keep their defaults.
 
     Returns:
-        0 if all laws hold; 1 if a law is broken, after a message with the law, the input and the result.
+        0 if all laws hold; 1 if the component breaks a law, after a message with the law, the input and the result.
 
     Raises:
         UserError: the component cannot be loaded, there are no laws for this kind of component, or the component
@@ -131,8 +131,7 @@ def made(cls: type[Options], name: str, function: str, options: Sequence[str]) -
 
 
 def idle_stage(claims: StageClaims) -> str:
-    """Return a warning if the stage neither requested nor dropped a rollout in any situation; otherwise return an empty
-    string."""
+    """Return a warning if the stage requested and dropped no rollout in any situation, otherwise an empty string."""
     theirs = _reasons_before()
     for around in SITUATIONS.values():
         life = Life(claims, around)
@@ -143,14 +142,14 @@ def idle_stage(claims: StageClaims) -> str:
 
 
 def _reasons_before() -> set[str]:
-    """Return the reasons with which the preceding stages of all situations drop rollouts."""
+    """Return all reasons with which the stage before the tested stage drops rollouts, in any situation."""
     groups = [Group(Problem(str(i), ""), str(i)) for i in range(64)]
     return {reason for around in SITUATIONS.values() for reason in around.before().drop(groups).values()}
 
 
 def idle_credit(component: Baseline | Shaper | RewardShaper) -> str:
-    """Return a warning if a shaper changed no advantage of any group; otherwise, and for baselines, return an empty
-    string."""
+    """Return a warning if a shaper changed no advantage in any group, otherwise an empty string. Baselines get no
+    warning."""
     for chain in [] if isinstance(component, Baseline) else chains(component):
         without = [link for link in chain if link is not component]
         for group in GROUPS:
@@ -165,7 +164,7 @@ def idle_credit(component: Baseline | Shaper | RewardShaper) -> str:
 
 
 def _advice(cls: type[Options]) -> str:
-    """Return advice on how to pass an option; empty if the component has no options.
+    """Return advice on how to pass an option, or an empty string if the component has no options.
 
     >>> from outrider.explore import Uniform
     >>> _advice(Uniform)
@@ -189,8 +188,8 @@ def _call(component: Options) -> str:
 def kept_stage_claims(make: Callable[[], Stage]) -> dict[str, Any]:
     """Return the claims that a stage needs, as arguments of its check.
 
-    ``first``: the stage requests rollouts only if it is the first stage of a recipe. ``single``: the law on drop
-    reasons holds for the stage only with this claim.
+    The claim ``first`` is needed if the stage requests rollouts only as the first stage of a recipe. The claim
+    ``single`` is needed if the law on drop reasons does not hold without the claim.
 
     >>> from outrider.explore import Refill, Uniform
     >>> kept_stage_claims(Uniform), kept_stage_claims(Refill)
@@ -199,7 +198,7 @@ def kept_stage_claims(make: Callable[[], Stage]) -> dict[str, Any]:
     around, claims = SITUATIONS["ragged groups"], dict[str, Any]()
     try:
         behind, alone = (Life(StageClaims(make, first=first), around) for first in (False, True))
-    except Exception:  # noqa: BLE001 - the laws report it better
+    except Exception:  # noqa: BLE001 - the laws report the error better
         return {}
     if not any(behind.run.plans) and any(alone.run.plans):
         claims["first"] = True
@@ -228,7 +227,7 @@ def kept_claims(component: Baseline | Shaper | RewardShaper) -> dict[str, Any]:
 
 
 def _keeps(checks: Iterable[LawCheck], *laws: str) -> bool:
-    """Whether all of the named laws hold."""
+    """Return whether all of the named laws hold."""
     try:
         for law, check in checks:
             if law in laws:
@@ -239,7 +238,7 @@ def _keeps(checks: Iterable[LawCheck], *laws: str) -> bool:
 
 
 def _told(checks: Iterable[LawCheck], silent: Iterable[str] = ()) -> None:
-    """Check each law, and print that the law holds; print nothing for laws in ``silent``."""
+    """Check each law, and print that it holds. Laws in ``silent`` are checked, but not printed."""
     for law, check in checks:
         check()
         if law not in silent:

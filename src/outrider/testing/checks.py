@@ -1,4 +1,4 @@
-"""One function per kind of component that checks a component against all its laws."""
+"""Functions that check a component against all laws for its kind, with one function per kind of component."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from outrider.testing.verifiers import VerifierExample, verifier_checks
 from outrider.verify.verifier import Verifier
 
 LawCheck = tuple[str, Callable[[], None]]
-"""The name of a law, and a function that raises :class:`outrider.testing.LawError` if the law is broken."""
+"""A law's name, and a function that raises :class:`outrider.testing.LawError` if the component breaks the law."""
 
 T = TypeVar("T")
 
@@ -34,17 +34,17 @@ def check_stage(
 ) -> None:
     """Check a stage against its laws, in scripted runs of six steps with repeated problems.
 
-    The laws are :data:`outrider.testing.stages.STAGE_LAWS`, and the situations (kinds of scripted runs) are
-    :data:`outrider.testing.situations.SITUATIONS`. A stage that never requests a rollout keeps all laws.
+    The laws are in :data:`outrider.testing.stages.STAGE_LAWS`, and the situations (settings of the scripted runs) in
+    :data:`outrider.testing.situations.SITUATIONS`. A stage that never requests a rollout passes without a real test.
 
     Args:
-        make: function that creates a new stage with the same options each time: a lambda, or a class with defaults.
-        budget: function from the sizes of the groups before the stage to the maximum number of rollouts that the stage
-            requests in a step. None: no limit is checked.
-        first: whether the stage requests rollouts for problems without rollouts, like ``uniform``. Other stages start
-            from existing groups.
-        exact: whether the stage requests exactly ``budget`` rollouts.
-        single: whether the stage drops single rollouts, each with its own reason.
+        make: function that creates a new stage with the same options on every call: a lambda, or a class with defaults.
+        budget: function that returns the maximum number of rollouts that the stage requests in a step, given the sizes
+            of the groups before the stage. None: no limit is checked.
+        first: whether the stage requests rollouts for problems without rollouts, like ``uniform``. Other stages extend
+            existing groups.
+        exact: whether the stage requests exactly ``budget`` rollouts, not at most ``budget``.
+        single: whether the stage drops individual rollouts of a group, for reasons that may differ.
 
     >>> from outrider.explore import Uniform
     >>> check_stage(lambda: Uniform(n=2), budget=lambda sizes: 2 * len(sizes), first=True, exact=True)
@@ -53,7 +53,7 @@ def check_stage(
 
 
 def check_baseline(make: Baseline | Callable[[], Baseline], **claims: Any) -> None:
-    """Check a baseline against the laws of credit, on random groups, with and without branches, from fixed seeds.
+    """Check a baseline against the laws of credit, on random groups with fixed seeds, with and without branches.
 
     Args:
         make: the baseline, or a function that creates it.
@@ -94,8 +94,8 @@ def check_loss(make: Surrogate | Callable[[], Surrogate], stops_gradient: bool =
 
     Args:
         make: the surrogate, or a function that creates it.
-        stops_gradient: whether a factor of the gain is detached on purpose, like CISPO's weight. If False, the gradient
-            must match central differences.
+        stops_gradient: whether the loss detaches a factor of the gain on purpose, as CISPO detaches its weight. If
+            False, the gradient must match central differences of the gain.
 
     Raises:
         LawError: a law is broken; the message has its name, the batch and the result.
@@ -115,18 +115,18 @@ def check_verifier(
 ) -> None:
     """Check a verifier against its laws, on table rows with correct and incorrect responses.
 
-    The verifier runs in this process, without the time limit of separate verifier processes.
+    The verifier runs in this process, not in a verifier process, so no time limit applies.
 
     Args:
         verifier: the verifier, or a function that creates it.
-        rows: table rows, each with its fields, correct responses and incorrect responses.
+        rows: examples, each with the fields of a table row, correct responses, and incorrect responses.
         answer: name of the field with the gold answer.
-        prompt: name of the field with the question; a row may lack the field.
+        prompt: name of the field with the question; rows may lack this field.
 
     Raises:
         LawError: a law is broken; the message has its name, the row and the result.
         TypeError: the component is not a verifier.
-        ValueError: there are no rows.
+        ValueError: ``rows`` is empty.
 
     >>> from outrider.verify.short_answer import Number
     >>> check_verifier(Number(), [({"answer": 12}, ["It is 12."], ["It is 13."])])
@@ -144,13 +144,13 @@ def check_environment(make: Make, examples: Sequence[EnvironmentExample], second
 
     Args:
         make: the class, or a picklable function that creates an environment.
-        examples: pairs of a problem and turns; turns after the last reply are not played.
-        seconds: time limit of a turn, like ``limits.seconds`` of a task.
+        examples: pairs of a problem and a policy's turns. Turns after the environment's last reply are not played.
+        seconds: time limit per turn, like ``limits.seconds`` of a task.
 
     Raises:
         LawError: a law is broken; the message has its name, the example and the result.
         TypeError: the component is not an environment.
-        ValueError: there are no examples, or an example has no turns.
+        ValueError: ``examples`` is empty, or an example has no turns.
 
     >>> from outrider.tasks import Hops
     >>> task = Hops()
@@ -163,7 +163,7 @@ def check_environment(make: Make, examples: Sequence[EnvironmentExample], second
 
 
 def credit_checks(claims: CreditClaims) -> Iterator[LawCheck]:
-    """Yield each law of credit with a function that checks the law; optional laws that are not claimed always hold."""
+    """Yield each law of credit with a function that checks the law. Optional laws that are not claimed always pass."""
     for law, rule in (CREDIT_LAWS | CLAIMED_LAWS).items():
         yield law, partial(_check, law, rule, claims, type(claims.component).__name__)
 
@@ -185,7 +185,7 @@ def _run(checks: Iterable[LawCheck]) -> None:
 
 
 def _made(make: T | Callable[[], T], *kinds: type[Any]) -> T:
-    """Return the component; if ``make`` is a function or a class, call it to create the component."""
+    """Return the component. If ``make`` is a function or a class, the component is the result of a call."""
     made: Any = make if isinstance(make, Link | Surrogate | Verifier) else make()  # type: ignore[operator]
     if not isinstance(made, kinds):
         wanted = " or ".join(kind.__name__ for kind in kinds)

@@ -1,8 +1,8 @@
-"""The laws of credit components: baselines, advantage shapers and reward shapers, each tested in a chain.
+"""The laws of credit components: baselines, advantage shapers and reward shapers. Each is tested in a chain.
 
-A baseline is tested alone, and a reward shaper before a plain baseline. An advantage shaper is tested after a plain
-baseline and after a baseline with advantages per token. So all chains have the same input and output. Optional laws,
-which are checked only if the component's author claims them, are in :mod:`outrider.testing.credit_claims`.
+A baseline is a chain alone, and a reward shaper is tested before a plain baseline. An advantage shaper is tested after
+a plain baseline, and after a baseline with advantages per token. Therefore, every chain maps a step's groups to
+advantages. Optional laws, which a component's author may claim, are in :mod:`outrider.testing.credit_claims`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from outrider.testing.credit_groups import (
 )
 from outrider.testing.law import breaks, require, require_equal
 
-STEP = 250  # number of the training step in all checks
+STEP = 250  # training step at which all checks call the component
 NOTHING = np.zeros(0)
 
 
@@ -46,16 +46,16 @@ class CreditClaims(NamedTuple):
     """A credit component, and the optional laws that its author claims.
 
     Attributes:
-        shift: whether a constant added to all rewards changes no advantage.
-        scale: the power of s in A(s r) = s^power A(r) for s > 0, with advantages A of rewards r. None: there is no such
-            law, for example because of an epsilon.
-        still: whether equal rewards give advantages of exactly 0. This claim is False for components that also use
-            other inputs, such as lengths.
-        compares: whether rewards are only compared with each other, so that the only rollout of a group gets 0.
-        ordered: for baselines, whether a rollout with a higher reward never has a lower advantage, among rollouts
-            without branches.
-        dissent: for baselines, whether the only success or the only failure has its group's largest advantage.
-        alike: for baselines, whether response lengths do not change advantages.
+        shift: whether advantages stay the same if a constant is added to all rewards.
+        scale: the power in A(s r) = s^power A(r) for s > 0, where A maps rewards r to advantages. None: no such law
+            holds, for example because of an epsilon.
+        still: whether equal rewards give advantages of exactly 0. False for components that also use other inputs,
+            such as lengths.
+        compares: whether the component only compares rewards with each other, so that a single rollout gets 0.
+        ordered: for baselines, whether a rollout with a higher reward never has a lower advantage in a group without
+            branches.
+        dissent: for baselines, whether a group's only success or only failure has the largest absolute advantage.
+        alike: for baselines, whether advantages do not depend on response lengths.
     """
 
     component: Link
@@ -78,22 +78,22 @@ def chains(component: Link) -> list[list[Link]]:
 
 
 def run(chain: Sequence[Link], groups: Sequence[Members]) -> list[list[Floats]]:
-    """Return the advantages of a step's groups, by rollout and token."""
+    """Return the advantages that a chain assigns to a step's groups, by group, rollout and token."""
     return advantages_of(chain, groups, STEP)
 
 
 def alone(chain: Sequence[Link], members: Members) -> list[Floats]:
-    """Return the advantages of a group that is the only group of its step."""
+    """Return the advantages that a chain assigns to a group that is the only group of its step."""
     return run(chain, [members])[0]
 
 
 def each(claims: CreditClaims, groups: Sequence[Members] = GROUPS) -> Iterator[tuple[list[Link], Members]]:
-    """Yield every chain with every group."""
+    """Yield every combination of a chain and a group."""
     return itertools.product(chains(claims.component), groups)
 
 
 def require_close(found: Sequence[Floats], expected: Sequence[Floats], what: str, atol: float = 1e-12) -> None:
-    """Require nearly equal advantages. All rollouts are concatenated and compared at once, which is fast."""
+    """Require that advantages are nearly equal. For speed, all rollouts are concatenated and compared at once."""
     require_equal([len(a) for a in found], [len(a) for a in expected], f"{what}: the number of tokens of the members")
     left, right = np.concatenate([NOTHING, *found]), np.concatenate([NOTHING, *expected])
     if not np.allclose(left, right, rtol=1e-9, atol=atol):
@@ -117,7 +117,7 @@ def require_zero(found: Sequence[Floats], what: str) -> None:
 def runs_on_every_group(claims: CreditClaims) -> None:
     """The component raises no exception, even for groups of one rollout, groups with branches, and invalid rollouts.
 
-    Writing to inputs breaks a separate law, not this law.
+    A component that writes to its inputs breaks another law, not this one.
     """
     for chain, group in each(claims, [*GROUPS, EMPTY]):
         with breaks(situation=described(group)):
@@ -144,7 +144,7 @@ def is_pure(claims: CreditClaims) -> None:
 
 
 def leaves_what_it_is_given_alone(claims: CreditClaims) -> None:
-    """An advantage shaper does not change its input and returns new arrays."""
+    """An advantage shaper does not change its input arrays, and returns new arrays."""
     if not isinstance(claims.component, Shaper):
         return
     for group in GROUPS:
@@ -160,7 +160,7 @@ def leaves_what_it_is_given_alone(claims: CreditClaims) -> None:
 
 
 def gives_one_number_per_token(claims: CreditClaims) -> None:
-    """The result is one finite float64 array per rollout, with one number per trainable token."""
+    """The result is one float64 array per rollout, with one finite number per trainable token."""
     for chain, stream in itertools.product(chains(claims.component), STREAMS):
         for group, found in zip(stream, run(chain, stream), strict=True):
             with breaks(situation=described(group)):
@@ -175,7 +175,7 @@ def gives_one_number_per_token(claims: CreditClaims) -> None:
 
 
 def ignores_the_order_of_members(claims: CreditClaims) -> None:
-    """A permutation of a group's rollouts permutes the advantages in the same way."""
+    """If a group's rollouts are permuted, the advantages are permuted in the same way."""
     for seed, (chain, group) in enumerate(each(claims)):
         with breaks(situation=described(group)):
             order = np.random.default_rng(seed).permutation(group.size)
@@ -186,7 +186,7 @@ def ignores_the_order_of_members(claims: CreditClaims) -> None:
 
 
 def ignores_the_order_of_groups(claims: CreditClaims) -> None:
-    """A permutation of the groups permutes the groups' advantages in the same way."""
+    """If the groups of a step are reversed, the groups' advantages are reversed in the same way."""
     for chain, stream in itertools.product(chains(claims.component), STREAMS):
         backwards = run(chain, stream[::-1])[::-1]
         for group, found, expected in zip(stream, backwards, run(chain, stream), strict=True):
@@ -195,7 +195,7 @@ def ignores_the_order_of_groups(claims: CreditClaims) -> None:
 
 
 def knows_no_other_group_unless_it_says_so(claims: CreditClaims) -> None:
-    """A component that is not a ``BatchBaseline`` gives a group the same advantages alone and among other groups."""
+    """Unless a component is a ``BatchBaseline``, a group's advantages do not depend on other groups."""
     if isinstance(claims.component, BatchBaseline):
         return
     for chain, stream in itertools.product(chains(claims.component), STREAMS):
@@ -206,7 +206,7 @@ def knows_no_other_group_unless_it_says_so(claims: CreditClaims) -> None:
 
 
 def gives_nothing_to_members_that_are_not_valid(claims: CreditClaims) -> None:
-    """Rollouts with a failed verifier or without a trainable token get advantage 0, and do not affect their group."""
+    """Rollouts with a failed verifier or without a trainable token get advantage 0 and do not affect other rollouts."""
     beside = FLAT[3:4] if isinstance(claims.component, BatchBaseline) else []
     for chain, group in each(claims):
         leaves = [i for i in range(group.size) if i not in group.parents_G]
@@ -225,7 +225,7 @@ def gives_nothing_to_members_that_are_not_valid(claims: CreditClaims) -> None:
 
 
 def copes_with_no_scorable_member(claims: CreditClaims) -> None:
-    """Groups whose rollouts all lack a verdict get advantages of 0. Empty groups do not affect other groups."""
+    """If no rollout of a group has a verdict, all advantages are 0. Empty groups do not affect other groups."""
     for chain in chains(claims.component):
         require_equal(run(chain, []), [], "the advantages of no groups")
         require_equal(run(chain, [EMPTY, EMPTY]), [[], []], "the advantages of two empty groups")

@@ -16,7 +16,7 @@ from outrider.testing.law import breaks, require, require_equal
 
 
 def compares_with_others(claims: CreditClaims) -> None:
-    """A single valid rollout gets advantage 0, even among invalid rollouts. The claim ``compares`` adds this law."""
+    """A group's only valid rollout gets advantage 0, even among invalid ones. The claim ``compares`` adds this law."""
     if not claims.compares:
         return
     for chain, group in each(claims):
@@ -32,7 +32,7 @@ def is_still_where_rewards_are_equal(claims: CreditClaims) -> None:
     """Equal rewards of any value give advantages of exactly 0. The claim ``still`` adds this law."""
     if not claims.still:
         return
-    values = [0.0, 1.0, -1.0, 0.1, 1 / 3, float(np.float32(0.35)), 0.35, 1e6 + 0.1]  # the means of some are rounded
+    values = [0.0, 1.0, -1.0, 0.1, 1 / 3, float(np.float32(0.35)), 0.35, 1e6 + 0.1]  # some means are rounded
     kinds: list[type] = [np.float64] * len(values) + [np.float32] * 2
     for (chain, group), (value, kind) in itertools.product(
         each(claims, FLAT[:4] + FORESTS[:4]), zip(values + values[-2:], kinds, strict=True)
@@ -45,7 +45,7 @@ def is_still_where_rewards_are_equal(claims: CreditClaims) -> None:
 
 
 def ignores_a_shift(claims: CreditClaims) -> None:
-    """A constant added to all rewards changes no advantage. The claim ``shift`` adds this law."""
+    """Advantages stay the same if a constant is added to all rewards. The claim ``shift`` adds this law."""
     if not claims.shift:
         return
     for chain, group in each(claims):
@@ -56,7 +56,7 @@ def ignores_a_shift(claims: CreditClaims) -> None:
 
 
 def follows_a_factor(claims: CreditClaims) -> None:
-    """A factor s on all rewards gives a factor s^scale on all advantages. The claim ``scale`` adds this law."""
+    """If all rewards are multiplied by s, all advantages are multiplied by s^scale. ``scale`` claims this law."""
     if claims.scale is None:
         return
     for chain, group in each(claims):
@@ -68,7 +68,7 @@ def follows_a_factor(claims: CreditClaims) -> None:
 
 
 def leaves_no_residue_of_an_offset(claims: CreditClaims) -> None:
-    """Rounding of float32 rewards with a large offset gives no large advantages: no epsilon amplifies one or two ulps.
+    """If float32 rewards have a large offset, their rounding error of one or two ulps gives no large advantages.
 
     The claim ``compares`` adds this law for baselines.
     """
@@ -83,7 +83,7 @@ def leaves_no_residue_of_an_offset(claims: CreditClaims) -> None:
 
 
 def keeps_the_order_of_rewards(claims: CreditClaims) -> None:
-    """A rollout with a higher reward never gets a lower advantage. The claim ``ordered`` adds this for baselines."""
+    """A rollout with a higher reward never gets a lower advantage. For baselines, ``ordered`` claims this law."""
     if not (isinstance(claims.component, Baseline) and claims.ordered):
         return
     for group in FLAT:
@@ -96,9 +96,10 @@ def keeps_the_order_of_rewards(claims: CreditClaims) -> None:
 
 
 def gives_a_lone_dissenter_most(claims: CreditClaims) -> None:
-    """The only success or failure of a group has the largest advantage. The claim ``dissent`` adds this for baselines.
+    """A group's only success or only failure has the largest absolute advantage.
 
-    Leave-one-out filters once dropped such groups, because all other rewards of the group are equal.
+    The claim ``dissent`` adds this law for baselines. Leave-one-out filters once dropped such groups, because all other
+    rewards of the group are equal.
     """
     if not (isinstance(claims.component, Baseline) and claims.dissent):
         return
@@ -111,7 +112,7 @@ def gives_a_lone_dissenter_most(claims: CreditClaims) -> None:
 
 
 def takes_small_differences_as_signal(claims: CreditClaims) -> None:
-    """Rewards that differ by 1e-5, or by one ulp, keep their order in the advantages, without amplified differences.
+    """If rewards differ by 1e-5 or by one ulp, a higher reward gives a higher, but not a huge advantage.
 
     The claim ``ordered`` adds this law for baselines.
     """
@@ -127,7 +128,8 @@ def takes_small_differences_as_signal(claims: CreditClaims) -> None:
 
 
 def gives_all_tokens_of_a_member_the_same(claims: CreditClaims) -> None:
-    """All tokens of a rollout have the same advantage, for any lengths. The claim ``alike`` adds this for baselines."""
+    """All tokens of a rollout have the same advantage, for any lengths. The claim ``alike`` adds this law for
+    baselines."""
     if not isinstance(claims.component, Baseline) or not claims.alike:
         return
     for group in FLAT:
@@ -149,5 +151,5 @@ CLAIMED_LAWS: dict[str, Callable[[CreditClaims], None]] = {
     "small differences": takes_small_differences_as_signal,
     "alike": gives_all_tokens_of_a_member_the_same,
 }
-"""The optional laws of a credit component. The key is the claim that adds the law; a second law of the same claim has
-its own name as key."""
+"""The optional laws of a credit component. The key is the claim that adds the law, or the law's name if the claim adds
+another law as well."""

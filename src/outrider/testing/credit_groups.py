@@ -1,6 +1,6 @@
-"""Random groups for the laws of credit, with fixed seeds.
+"""Random groups with fixed seeds, on which the laws of credit are checked.
 
-Groups are flat or have branches, and responses differ in length. Some rollouts have no verdict or no tokens.
+Some groups have branches, and responses differ in length. Some rollouts have no verdict or no tokens.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TEXTS = ["\\boxed{", "}", "x", " 7}"]
 
 
 def frozen(members: Members) -> Members:
-    """Return the group with read-only arrays, so that a component that writes to a group fails at once."""
+    """Return the group with read-only arrays, so that a component fails at once if it writes to the group."""
     for column in (getattr(members, field.name) for field in fields(Members)):
         for array in [column] if isinstance(column, np.ndarray) else column:
             array.setflags(write=False)
@@ -27,7 +27,10 @@ def frozen(members: Members) -> Members:
 
 
 def drawn(seed: int, forest: bool) -> Members:
-    """Return a random group of 1 to 9 rollouts; rewards are 0 and 1 in half of the groups, else multiples of 1/64."""
+    """Return a random group of 1 to 9 rollouts.
+
+    Rewards are 0 and 1 in half of the groups, and multiples of 1/64 in the other half.
+    """
     rng = np.random.default_rng([seed, forest])
     size = int(rng.integers(1, 10))
     tokens_G = rng.integers(1, 7, size)
@@ -56,7 +59,7 @@ def drawn(seed: int, forest: bool) -> Members:
         seeded_G=rng.random(size) < 0.3,
         greedy_G=rng.random(size) < 0.2,
     )
-    return frozen(picked(group, rng.permutation(size)))  # shuffled: a branch may come before its parent
+    return frozen(picked(group, rng.permutation(size)))  # after the shuffle, a branch may come before its parent
 
 
 def picked(members: Members, chosen: Sequence[int] | Ints) -> Members:
@@ -81,7 +84,7 @@ def unscorable(members: Members, i: int) -> Members:
 
 
 def without_tokens(members: Members, i: int, reward: float) -> Members:
-    """Return the same group, but rollout ``i`` has no trainable token and the given reward."""
+    """Return the same group, but with the given reward and without a trainable token for rollout ``i``."""
     at = np.arange(members.size) == i
     per_token: dict[str, Any] = {
         name: [np.zeros(0) if j == i else values for j, values in enumerate(getattr(members, name))]
@@ -94,20 +97,20 @@ def without_tokens(members: Members, i: int, reward: float) -> Members:
 
 
 def plain(rewards: Sequence[float]) -> Members:
-    """Return a group of rollouts without branches; every rollout has three tokens."""
+    """Return a group without branches, in which every rollout has three tokens."""
     rewards_G = np.array(rewards, np.float64)
     return Members(rewards_G, rewards_G > 0.5, np.full(len(rewards), 3))
 
 
 def parts(members: Members) -> list[list[float]]:
-    """Return all values of a group, to compare the group before and after a call."""
+    """Return all values of a group, so that the group can be compared before and after a call."""
     columns = (getattr(members, field.name) for field in fields(Members))
     flat = (column if isinstance(column, np.ndarray) else itertools.chain([np.zeros(0)], column) for column in columns)
     return [np.concatenate([np.atleast_1d(part) for part in column]).tolist() for column in flat]
 
 
 def described(members: Members) -> str:
-    """Describe a group for messages, by its rewards and numbers of tokens.
+    """Describe a group in a message by its rewards and its numbers of tokens.
 
     >>> described(plain([1.0, 0.0]))
     'a group with rewards 1, 0 and 3, 3 tokens'

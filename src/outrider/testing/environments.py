@@ -17,17 +17,17 @@ from outrider.testing.law import breaks, require, require_equal
 from outrider.verify.plain_verdict import plain_verdict
 
 EnvironmentExample = tuple[Problem, Sequence[str]]
-"""A problem, and example turns of a policy."""
+"""A problem, and example turns that a policy could write."""
 
-SEED = 5  # arbitrary; the seed of all environments
+SEED = 5  # arbitrary seed that all environments get
 
 
 class EnvironmentPlays:
-    """An environment with the example episodes that every law uses.
+    """An environment, and example episodes that all laws use.
 
     Args:
-        make: function that creates an environment; the function is pickled.
-        seconds: time limit of a turn, like ``limits.seconds`` of a task.
+        make: picklable function that creates an environment.
+        seconds: time limit per turn, like ``limits.seconds`` of a task.
     """
 
     def __init__(self, make: Make, examples: Sequence[EnvironmentExample], seconds: float) -> None:
@@ -44,7 +44,7 @@ class EnvironmentPlays:
             environments.end()
 
     def played(self, environments: Environments) -> list[list[Reply]]:
-        """Return the replies to each example; the examples are played one after another."""
+        """Play the examples one after another, and return the replies to each example."""
         found = []
         for place, (problem, turns) in enumerate(self.examples, 1):
             with breaks(situation=f"example {place}"):
@@ -53,16 +53,18 @@ class EnvironmentPlays:
 
     @cached_property
     def apart(self) -> tuple[list[list[Reply]], dict[str, list[Reply | Failed]]]:
-        """Replies from processes of one parent: first the replies to each example, then the replies to odd turns.
+        """Replies from environments in separate processes: the replies to each example, and the replies to odd turns.
 
-        Replies to odd turns are keyed by situation.
+        The keys of the replies to odd turns are the situations.
         """
         with self.processes() as environments:
             return self.played(environments), self._to_odd_turns(environments)
 
     def _to_odd_turns(self, environments: Environments) -> dict[str, list[Reply | Failed]]:
-        """Return the replies to odd turns up to the first failure: later turns are not played, because each turn that
-        hangs uses the whole time limit."""
+        """Return the replies to odd turns by situation, up to the first failure.
+
+        Later turns are not played, because each turn that hangs uses the whole time limit.
+        """
         found: dict[str, list[Reply | Failed]] = {}
         for place, (problem, turns) in enumerate(self.examples, 1):
             for number, (name, odd) in enumerate(odd_turns(turns).items()):
@@ -73,12 +75,12 @@ class EnvironmentPlays:
 
     @property
     def alone(self) -> list[list[Reply]]:
-        """The replies to each example, which is played in a separate process."""
+        """The replies to each example, each played in its own process."""
         return self.apart[0]
 
 
 def leaves_the_problem(plays: EnvironmentPlays) -> None:
-    """The environment does not change the problem, since other rollouts of the group use the same problem."""
+    """The environment does not change the problem, which other rollouts of the group use as well."""
     for place, (problem, turns) in enumerate(plays.examples, 1):
         before = deepcopy(problem)
         play(LocalEnvironments(plays.make, plays.limits), (place, 0), problem, turns, SEED)
@@ -90,7 +92,7 @@ def leaves_the_problem(plays: EnvironmentPlays) -> None:
 def gives_plain_replies(plays: EnvironmentPlays) -> None:
     """``begin`` returns a string, and ``step`` returns a ``Reply`` of plain values.
 
-    A verdict requires ``done``, and its score is consistent with its outcome.
+    Only a reply with ``done`` may have a verdict, whose score must be consistent with its outcome.
     """
     for place, (problem, turns) in enumerate(plays.examples, 1):
         environment = plays.make()
@@ -107,7 +109,7 @@ def gives_plain_replies(plays: EnvironmentPlays) -> None:
 
 
 def require_plain(reply: object, what: str) -> None:
-    """Raise :class:`outrider.testing.LawError` unless a reply's fields have the right types and are consistent."""
+    """Raise :class:`outrider.testing.LawError` unless a reply's fields have the correct types and are consistent."""
     require(isinstance(reply, Reply), f"{what} is {type(reply).__name__}, not a Reply")
     assert isinstance(reply, Reply)
     require(isinstance(reply.observation, str), f"{what} has the observation {reply.observation!r}, which is no text")
@@ -127,16 +129,15 @@ def require_plain(reply: object, what: str) -> None:
 
 
 def works_in_a_process(plays: EnvironmentPlays) -> None:
-    """A separate process can import the environment, and there the environment answers every turn within the time
-    limit."""
+    """A separate process can import the environment, which answers every turn within the time limit in that process."""
     assert plays.alone
 
 
 def says_the_same_again(plays: EnvironmentPlays) -> None:
     """The same problem, seed and turns give the same replies in another process.
 
-    Branches and resumed runs rely on this law. The other process has another parent with another hash seed, so that
-    sets of strings are iterated in another order.
+    Branches and resumed runs rely on this law. The other process has a different hash seed, so that the iteration order
+    of a set of strings differs.
     """
     with plays.processes() as environments:
         again = plays.played(environments)
@@ -146,8 +147,7 @@ def says_the_same_again(plays: EnvironmentPlays) -> None:
 
 
 def shares_no_state(plays: EnvironmentPlays) -> None:
-    """Several environments in one process reply as they would alone; closing one environment does not affect the
-    others."""
+    """If several environments share a process, each replies as it would alone, even after another one is closed."""
     environments = LocalEnvironments(plays.make, plays.limits)
     running = {(place, k): list(turns) for place, (_, turns) in enumerate(plays.examples) for k in range(2)}
     found: dict[tuple[int, int], list[Reply]] = {key: [] for key in running}
@@ -172,14 +172,14 @@ def shares_no_state(plays: EnvironmentPlays) -> None:
 
 
 def require_same(found: Sequence[Reply], expected: Sequence[Reply], what: str) -> None:
-    """Raise :class:`outrider.testing.LawError` at the first reply that differs; verdict seconds may differ."""
+    """Raise :class:`outrider.testing.LawError` at the first reply that differs. The verdict's seconds may differ."""
     for turn, (one, other) in enumerate(zip(found, expected, strict=False)):
         where = f"{what}: the reply to turn {turn}" if turn else f"{what}: what begin returned"
         require_equal(_fields(one), _fields(other), where)
 
 
 def takes_odd_turns(plays: EnvironmentPlays) -> None:
-    """Every turn gets a reply, without an exception or a hang, and with an observation of at most 1 MiB."""
+    """Every turn gets a reply with an observation of at most 1 MiB. No turn causes an exception or a hang."""
     for situation, said in plays.apart[1].items():
         with breaks(situation=situation):
             for answer in said:
@@ -187,7 +187,7 @@ def takes_odd_turns(plays: EnvironmentPlays) -> None:
 
 
 def odd_turns(turns: Sequence[str]) -> dict[str, list[str]]:
-    """Return unusual turns that policies produce, by name.
+    """Return sequences of unusual turns that policies may write, by a name for the situation.
 
     >>> odd_turns(["3;", "7;"])["an empty turn"], odd_turns(["3;", "7;"])["every turn twice"]
     (['', '3;', ''], ['3;', '3;', '7;', '7;'])
@@ -228,7 +228,7 @@ ENVIRONMENT_LAWS: dict[str, Callable[[EnvironmentPlays], None]] = {
     "odd turns": takes_odd_turns,
     "close": closes_after_any_turn,
 }
-"""The laws of every environment. ``problem unchanged`` must come first, since the other laws use the same problems."""
+"""The laws of every environment. ``problem unchanged`` comes first, because the other laws use the same problems."""
 
 
 def environment_checks(
@@ -253,7 +253,7 @@ def _check(law: str, rule: Callable[[EnvironmentPlays], None], plays: Environmen
 
 
 def _answered(said: Reply | Failed) -> Reply:
-    """Return the reply; raise an exception if the environment failed."""
+    """Return the reply, or raise an exception if the environment failed."""
     if isinstance(said, Failed):
         require(False, f"it failed: {said.why}")
     assert isinstance(said, Reply)
@@ -261,7 +261,7 @@ def _answered(said: Reply | Failed) -> Reply:
 
 
 def _fields(reply: Reply) -> Mapping[str, Any]:
-    """Return a reply's fields by name, for comparison; the verdict becomes text, since its score may be NaN."""
+    """Return a reply's fields by name, for comparison. The verdict is a text, since its score may be NaN."""
     plain = timeless(reply)
     assert isinstance(plain, Reply)
     return {**plain._asdict(), "verdict": repr(plain.verdict)}

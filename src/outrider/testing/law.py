@@ -1,4 +1,4 @@
-"""The error for a component that breaks a law, and the functions that raise it."""
+"""The error that is raised if a component breaks a law, and functions that raise this error."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _LONGEST = 120  # maximum number of characters of a value in a message
 class LawError(AssertionError):
     """Raised when a component breaks a law: ``Retry breaks 'resume' in 'ragged groups': …``.
 
-    :func:`breaks` fills in the parts that are unknown when the error is raised.
+    :func:`breaks` adds the attributes that are unknown when the error is raised.
 
     Attributes:
-        found: the result, or the exception that the component raised.
+        found: description of the wrong result, or of the exception that the component raised.
         law: name of the law.
-        situation: the input or the scripted run; empty for laws without a situation.
+        situation: the input or the scripted run, in words; empty for laws without a situation.
         component: name of the component's class.
 
     >>> print(LawError("2 rollouts, expected 1", law="budget", situation="one problem", component="Retry"))
@@ -37,8 +37,8 @@ class LawError(AssertionError):
 def breaks(law: str = "", situation: str = "", component: str = "") -> Iterator[None]:
     """Context manager that converts every exception to a :class:`LawError` with law, situation and component.
 
-    If context managers are nested, the names of the innermost context manager are kept. An exception raised by the
-    component also breaks the law, and becomes the cause of the :class:`LawError`.
+    If context managers are nested, the innermost names are kept. An exception from the component also breaks the law,
+    and becomes the cause of the :class:`LawError`.
 
     >>> try:
     ...     with breaks("metrics", "empty batch", "Retry"):
@@ -60,7 +60,7 @@ def breaks(law: str = "", situation: str = "", component: str = "") -> Iterator[
 
 
 def require(holds: bool, found: str) -> None:
-    """Raise :class:`LawError` with ``found`` unless the condition holds."""
+    """Raise :class:`LawError` with the message ``found`` unless the condition holds."""
     if not holds:
         raise LawError(found)
 
@@ -78,7 +78,7 @@ def require_equal(found: Any, expected: Any, what: str) -> None:
 
 
 def _difference(found: Any, expected: Any, place: str = "") -> tuple[str, Any, Any]:
-    """Return the place of the first difference between two values, and the two values at that place."""
+    """Return the path to the first difference between two nested values, and both values at this path."""
     if isinstance(found, Mapping) and isinstance(expected, Mapping) and list(found) == list(expected):
         keys: Sequence[Any] = list(found)
     elif _row(found) and _row(expected) and len(found) == len(expected):

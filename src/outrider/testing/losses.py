@@ -1,4 +1,4 @@
-"""The laws of a policy loss: a surrogate's gains, and their derivatives with respect to log-probabilities."""
+"""The laws of a policy loss, on a surrogate's gains and their derivatives with respect to log-probabilities."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class LossClaims(NamedTuple):
     """A policy loss, and the claims of its author.
 
     Attributes:
-        stops_gradient: whether a factor of the gain is detached on purpose, like CISPO's weight. If True, the gradient
-            is not the derivative of the value.
+        stops_gradient: whether the loss detaches a factor of the gain on purpose, as CISPO detaches its weight. If
+            True, the gradient need not be the derivative of the value.
     """
 
     surrogate: Surrogate
@@ -29,7 +29,7 @@ class LossClaims(NamedTuple):
 
 
 class Slope(NamedTuple):
-    """Gains, diagnostics, and the derivative of each gain with respect to each log-probability, ``[N, N]``."""
+    """The gains and diagnostics of N tokens, and the derivative of each gain by each log-probability (``[N, N]``)."""
 
     gain: Tensor
     marks: dict[str, Tensor]
@@ -37,9 +37,9 @@ class Slope(NamedTuple):
 
 
 class LossBatch(NamedTuple):
-    """The tokens of a batch of rows: ratios, advantages, and numbers of tokens per row.
+    """The tokens in a batch of rows: their ratios, their advantages, and the number of tokens in each row.
 
-    ``observed`` is the index of a token that was not sampled and has log-probability NaN; -1: no such token.
+    ``observed`` is the index of a token that was not sampled and has log-probability NaN. -1 means no such token.
     """
 
     ratios: Sequence[float]
@@ -63,7 +63,7 @@ def slope(
     lengths: Sequence[int],
     observed: int = -1,
 ) -> Slope:
-    """Return the gains and slopes of a batch of rows, in float64. See :class:`LossBatch` for the arguments.
+    """Return the gains of a batch of rows and their derivatives, in float64. :class:`LossBatch` explains the arguments.
 
     >>> from outrider.objective import Unclipped
     >>> slope(Unclipped(), [2.0], [-1.0], [1]).slopes.tolist()
@@ -89,8 +89,8 @@ def _logprobs(tokens: LossBatch) -> Tensor:
 def _ratios(tokens: LossBatch, logprobs: Tensor) -> TokenRatios:
     """Return the ratios of a batch.
 
-    All entropies are equal, so no token is a high-entropy (forking) token. Surrogates like SimKO then equal the
-    surrogate that they modify.
+    All entropies are equal, so no token is a high-entropy (forking) token. A surrogate that modifies only such tokens,
+    like SimKO, therefore equals the surrogate that it wraps.
     """
     import torch
 
@@ -108,7 +108,7 @@ def _gain(surrogate: Surrogate, tokens: LossBatch, logprobs: Tensor) -> Tensor:
 # The laws
 
 MIXED = LossBatch([2.0, 0.5, 1.5, 8.0], [1.0, 1.0, -1.0, -1.0], [1, 3])
-SMOOTH = [0.37, 0.61, 0.93, 1.07, 1.43, 2.6, 6.3]  # ratios at which all shipped losses are smooth
+SMOOTH = [0.37, 0.61, 0.93, 1.07, 1.43, 2.6, 6.3]  # ratios at which all shipped losses are differentiable
 NOTHING = LossBatch([], [], [])
 _HINT = "if a factor is detached on purpose, say stops_gradient=True"
 
@@ -123,7 +123,7 @@ def gives_one_gain_per_token(claims: LossClaims) -> None:
 
 
 def declares_its_marks(claims: LossClaims) -> None:
-    """The names of the diagnostics equal ``diagnostics`` in every batch, even in an empty one."""
+    """In every batch, even an empty one, the returned diagnostics have the names in ``diagnostics``."""
     for tokens in (MIXED, NOTHING):
         with breaks(situation=str(tokens)):
             _, marks = claims.surrogate.gain(_ratios(tokens, _logprobs(tokens)))
@@ -160,7 +160,7 @@ def trains_no_observed_token(claims: LossClaims) -> None:
 
 
 def keeps_rows_apart(claims: LossClaims) -> None:
-    """The gain of a row does not depend on other rows, so rows may be split into micro-batches in any order."""
+    """A row's gain does not depend on other rows, so that micro-batches may contain any rows in any order."""
     import torch
 
     with breaks(situation=str(MIXED)):
@@ -180,7 +180,7 @@ def gives_no_gradient_without_advantage(claims: LossClaims) -> None:
 
 
 def is_proportional_to_the_advantage(claims: LossClaims) -> None:
-    """Twice the advantage gives twice the gradient."""
+    """If the advantages double, the gradient doubles."""
     once = LossBatch([2.0, 0.5, 8.0], [1.0, -1.0, -0.5], [1, 1, 1])
     twice = once._replace(advantages=[2 * a for a in once.advantages])
     with breaks(situation=str(twice)):
@@ -200,7 +200,7 @@ def says_whether_a_response_shares_a_ratio(claims: LossClaims) -> None:
 
 
 def has_the_gradient_of_its_value(claims: LossClaims) -> None:
-    """Unless ``stops_gradient`` is claimed, the gradient matches central differences at ratios with a smooth gain."""
+    """Where the gain is differentiable, the gradient matches central differences, unless ``stops_gradient`` is True."""
     if claims.stops_gradient:
         return
     for sign in (1.0, -1.0):

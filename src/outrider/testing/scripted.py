@@ -1,4 +1,5 @@
-"""Scripted runs without a policy: an explorer over a finite set of problems, with predetermined rollouts."""
+"""Scripted runs without a policy. An explorer requests rollouts for a finite set of problems; all rollouts are
+predetermined."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ STEPS = 6
 
 
 class ScriptedEngine:
-    """An engine without a model: every prompt has two tokens, and a token's text is its number."""
+    """An engine without a model. Every prompt has two tokens, and each token's text is its id."""
 
     def encode(self, problem: Problem) -> Ids:
         return np.array([1, 2], np.int32)
@@ -60,7 +61,7 @@ class SteppedEngine(ScriptedEngine):
 
 @cache
 def _uniforms(seed: int, length: int) -> Floats:
-    """Return uniform numbers in (0, 1), cached because all runs of a situation sample the same rollouts."""
+    """Return uniform numbers in (0, 1). They are cached, since all runs of a situation sample the same rollouts."""
     numbers_T: Floats = uniforms(np.array([seed]), np.arange(length))[0]
     return numbers_T
 
@@ -71,20 +72,20 @@ def honest(success: bool, member: int) -> float:
 
 
 def perverse(success: bool, member: int) -> float:
-    """Return a shaped reward whose order contradicts success."""
+    """Return a shaped reward that is lower for successes than for failures."""
     return -2.0 * success + 0.1 * member
 
 
 @dataclass
 class ScriptedRun:
-    """Scripted steps of an explorer, which record all decisions of its last stage.
+    """Steps of an explorer with scripted rollouts, and a record of all decisions of its last stage.
 
     Attributes:
         plans: the last stage's requests in each step.
-        drawn: every sampled rollout by id.
-        metrics: metrics of the last step.
-        known: cache of rollouts with read-only arrays, which all runs of a situation share.
-        parents: rollouts by id, from which branches may start. A resumed run may branch from rollouts of the
+        drawn: all sampled rollouts by id.
+        metrics: metrics of the latest step.
+        known: cache of rollouts with read-only arrays, shared by all runs of a situation.
+        parents: rollouts, by id, from which branches may start. A resumed run may branch from rollouts of the
             interrupted run.
 
     >>> from outrider.explore import Uniform
@@ -162,7 +163,7 @@ class ScriptedRun:
 
 
 def _require_own_branch(request: SampleRequest, parents: dict[str, Rollout]) -> None:
-    """Require that a branch continues a rollout of the same problem and prompt, at a sampled token."""
+    """Require that a branch continues a rollout of the same problem and prompt, and starts at a sampled token."""
     prefix = request.prefix
     assert prefix is not None
     require(prefix.parent in parents, f"a branch continues {prefix.parent!r}, which no rollout is")
@@ -180,7 +181,7 @@ def _require_own_branch(request: SampleRequest, parents: dict[str, Rollout]) -> 
 
 
 def scripted_rollout(request: SampleRequest, index: int, situation: Situation) -> Rollout:
-    """Return a rollout of 3 to 12 tokens that depends only on its request; it has no reward yet."""
+    """Return a rollout of 3 to 12 tokens, without a reward, that depends only on the arguments."""
     member, seed = request.first_member + index, request.rollout_seed(index)
     length = 3 + seed % 10
     numbers_T = _uniforms(seed, length)
@@ -215,7 +216,7 @@ def scripted_rollout(request: SampleRequest, index: int, situation: Situation) -
 
 
 def _sampled_tokens(member: int, length: int) -> NDArray[np.bool_] | None:
-    """Return a mask of the sampled tokens; ``member`` selects one of six patterns."""
+    """Return a mask of the sampled tokens. ``member`` selects one of six patterns."""
     flags_T = np.ones(length, np.bool_)
     match member % 6:
         case 0:
@@ -234,7 +235,7 @@ def _sampled_tokens(member: int, length: int) -> NDArray[np.bool_] | None:
 
 
 def _observations(sampled_T: NDArray[np.bool_]) -> tuple[Observation, ...]:
-    """Return one observation for each span of tokens that were not sampled."""
+    """Return one observation for each span of consecutive tokens that were not sampled."""
     at, found = 0, []
     for flag, tokens in ((flag, len(list(run))) for flag, run in itertools.groupby(sampled_T.tolist())):
         if not flag:

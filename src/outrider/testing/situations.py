@@ -1,4 +1,4 @@
-"""The situations in which stages are checked: problems per step, preceding stage, and outcomes of rollouts."""
+"""The situations in which stages are checked. Situations differ in problems per step, preceding stage and outcomes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Situation(NamedTuple):
     Attributes:
         problems: number of problems per step.
         before: function that creates the stage before the tested stage.
-        ending: function from a request and an index in the group to the outcome of this rollout.
+        ending: function that returns a rollout's outcome, given its request and its index in the group.
         truncated: whether every rollout is truncated by max_tokens.
-        turns: whether some tokens of a rollout are observed.
+        turns: whether rollouts also have observed tokens, as in multi-turn tasks.
     """
 
     problems: int
@@ -31,7 +31,7 @@ class Situation(NamedTuple):
 
 
 class Ragged(Stage):
-    """Samples one to seven rollouts per problem; the number depends only on the problem."""
+    """Requests one to seven rollouts per problem. The number depends only on the problem."""
 
     def plan(self, view: View) -> list[SampleRequest]:
         sizes = [1 + seed_of("size", g.problem.id) % 7 for g in view.groups]
@@ -39,29 +39,30 @@ class Ragged(Stage):
 
 
 class Halved(Ragged):
-    """Samples like :class:`Ragged`, and drops about half of the problems; the choice depends only on the problem."""
+    """Requests rollouts like :class:`Ragged`, but drops about half of the problems. The choice depends only on the
+    problem."""
 
     def drop(self, groups: Sequence[Group]) -> dict[str, str]:
         return {g.id: "halved: by lot" for g in groups if seed_of("half", g.problem.id) % 2}
 
 
 def by_rate(request: SampleRequest, member: int) -> Outcome:
-    """Return an outcome with which some problems are always solved, some are never solved, and most are solved
-    sometimes.
+    """Return a rollout's outcome: some problems are always solved, some are never solved, and most are sometimes
+    solved.
 
-    Whether a rollout solves a problem of the last kind depends on the group and on the rollout's index in the group.
+    If a problem is sometimes solved, the outcome depends on the group and on the rollout's index in the group.
     """
     rate = seed_of("rate", request.problem.id) % 5 / 4
     return Outcome.CORRECT if seed_of(request.group_id, member) / 2**63 < rate else Outcome.INCORRECT
 
 
 def with_errors(request: SampleRequest, member: int) -> Outcome:
-    """Return the outcome of :func:`by_rate`, but a verifier error for a third of the rollouts."""
+    """Return a verifier error for a third of the rollouts, and otherwise the outcome of :func:`by_rate`."""
     return Outcome.ERROR if seed_of("error", request.group_id, member) % 3 == 0 else by_rate(request, member)
 
 
 def always(ending: Outcome) -> Callable[[SampleRequest, int], Outcome]:
-    """Return a function that gives every rollout the same outcome."""
+    """Return a function that returns the outcome ``ending`` for every rollout."""
     return lambda request, member: ending
 
 

@@ -1,4 +1,5 @@
-"""The laws of a stage: functions of a scripted run that raise an ``AssertionError`` if the stage breaks the law."""
+"""The laws of a stage. Each law is a function that raises an ``AssertionError`` if the stage breaks it in a scripted
+run."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from outrider.testing.law import LawError, breaks, require, require_equal
 from outrider.testing.scripted import POOL, STEPS, ScriptedRun, perverse
 from outrider.testing.situations import SITUATIONS, Halved, Situation, always
 
-EPOCH = 11  # problems per epoch; a run of 6 steps has two or three epochs
+EPOCH = 11  # problems per epoch, so that a run of 6 steps has two or three epochs
 
 
 class StageClaims(NamedTuple):
@@ -26,12 +27,12 @@ class StageClaims(NamedTuple):
 
     Attributes:
         make: function that creates a new stage.
-        budget: function from the sizes of the groups before the stage to the maximum number of rollouts that the stage
-            requests in a step. None: no limit is checked.
-        first: whether the stage requests rollouts for problems without rollouts. Other stages start from groups with
+        budget: function that returns the maximum number of rollouts that the stage requests in a step, given the sizes
+            of the groups before the stage. None: no limit is checked.
+        first: whether the stage requests rollouts for problems without rollouts. Other stages extend groups with
             rollouts.
-        exact: whether the stage requests exactly ``budget`` rollouts.
-        single: whether the stage drops single rollouts, each with its own reason.
+        exact: whether the stage requests exactly ``budget`` rollouts, not at most ``budget``.
+        single: whether the stage drops individual rollouts of a group, for reasons that may differ.
     """
 
     make: Callable[[], Stage]
@@ -42,7 +43,7 @@ class StageClaims(NamedTuple):
 
 
 class Life:
-    """The run of a stage in one situation; all laws use the same run.
+    """A stage's scripted run in one situation, which all laws share.
 
     Args:
         known: cache of rollouts from runs of other stages in the same situation.
@@ -67,7 +68,7 @@ class Life:
             self.states.append(self.state(self.run))
 
     def begin(self, situation: Situation | None = None, **rest: Any) -> ScriptedRun:
-        """Return a new run of a new stage, optionally in another situation."""
+        """Return a run of a newly created stage, optionally in another situation."""
         around = self.situation if situation is None else situation
         stages = [self.claims.make()] if self.claims.first else [around.before(), self.claims.make()]
         known = self._known if situation is None else {}
@@ -77,7 +78,7 @@ class Life:
         return run
 
     def again(self, after: int = 0, situation: Situation | None = None, **rest: Any) -> ScriptedRun:
-        """Return a run of a new stage, resumed from this run's state after ``after`` steps."""
+        """Return a run of a newly created stage that resumes from this run's state after ``after`` steps."""
         run = self.begin(situation, step=after, **rest)
         with breaks("resume"):
             run.explorer.load_state_dict(json.loads(self.states[after]))
@@ -93,12 +94,12 @@ class Life:
 
 
 def problem_at(index: int) -> Problem:
-    """Return the training problem at an index of the stream of problems."""
+    """Return the training problem at a position in the stream of problems."""
     return POOL[index % EPOCH]
 
 
 def keeps_its_budget(life: Life) -> None:
-    """Requested rollouts join the groups, and the number of requests is within the author's budget and ``bounds``."""
+    """Requested rollouts join the groups, and their number is within the author's budget and the stage's ``bounds``."""
     claims, dropping = life.claims, life.situation.before is Halved
     for step, (groups, plan) in enumerate(zip(life.groups, life.run.plans, strict=True), 1):
         asked = sum(d[1] for d in plan)
@@ -107,7 +108,7 @@ def keeps_its_budget(life: Life) -> None:
         found = [sum(r.stage != life.run.name for r in g.rollouts) for g in groups]
         sizes = [0] * life.situation.problems if claims.first else [n for n in found if n]
         if not claims.first:
-            most = None if dropping else sum(found)  # there is no upper bound after a stage that drops rollouts
+            most = None if dropping else sum(found)  # after a stage that drops rollouts, there is no upper bound
             known = Bounds(sum(found), most, (min(found, default=0), max(found, default=0)))
             check_bounds(bounds_of(life.run.stage, known, life.situation.problems), sum(found) + asked)
         if claims.budget is not None:
@@ -125,7 +126,7 @@ def check_bounds(bounds: Bounds, rollouts: int) -> None:
 
 
 def ignores_the_order_of_problems(life: Life) -> None:
-    """Each problem gets the same requests if the problems of a step have another order; checked before every step."""
+    """In every step, each problem gets the same requests if the step's problems come in another order."""
     n = life.situation.problems
     for step in range(STEPS):
         start = json.loads(life.states[step])["stream"]["position"]
@@ -139,7 +140,7 @@ def ignores_the_order_of_problems(life: Life) -> None:
 
 
 def gives_nothing_to_what_is_excluded(life: Life) -> None:
-    """The stage requests no rollouts for problems that an earlier stage dropped, since these are not trained on."""
+    """The stage requests no rollouts for problems that an earlier stage dropped, since training does not use them."""
     before = type(life.situation.before()).__name__.lower()
     for step, groups in enumerate(() if life.claims.first else life.groups, 1):
         for group in groups:
@@ -153,7 +154,7 @@ def gives_nothing_to_what_is_excluded(life: Life) -> None:
 
 
 def resumes(life: Life) -> None:
-    """A run that is killed between steps resumes with identical results."""
+    """If a run is killed between two steps and resumed, its results are identical."""
     for after in (STEPS // 2, STEPS - 1):
         run, killed = life.again(after), f"killed and resumed after step {after}: "
         for step, metrics in enumerate(life.metrics[after:], after + 1):
@@ -172,9 +173,9 @@ def keeps_plain_state(life: Life) -> None:
 
 
 def follows_success_and_not_reward(life: Life) -> None:
-    """The stage uses the verdict as success: a second run with contradicting rewards makes the same decisions.
+    """The stage reads success from the verdict, so that a run with contradicting rewards has the same decisions.
 
-    If a second run with the same rewards also differs, the broken law is determinism.
+    If a second run with the same rewards also differs, the message reports missing determinism instead.
     """
     try:
         _require_same(life, perverse)
@@ -194,7 +195,7 @@ def _require_same(life: Life, *reward: Callable[[bool, int], float]) -> None:
 
 
 def plans_ahead_if_it_says_so(life: Life) -> None:
-    """A stage that ``PlansAhead`` requests the same rollouts for any outcomes, and drops no rollout."""
+    """The requests of a stage that ``PlansAhead`` do not depend on outcomes, and the stage drops no rollout."""
     own = f"{type(life.run.stage).__name__.lower()}: "
     for step in range(STEPS) if isinstance(life.run.stage, PlansAhead) else ():
         for end in (Outcome.CORRECT, Outcome.INCORRECT, Outcome.TIMEOUT):
@@ -208,7 +209,7 @@ def plans_ahead_if_it_says_so(life: Life) -> None:
 
 
 def gives_reasons(life: Life) -> None:
-    """Drop reasons begin with the stage's name; a group has one reason, unless the stage claims ``single``."""
+    """Drop reasons begin with the stage's name. A group has at most one reason, unless the stage claims ``single``."""
     names = tuple(f"{type(stage).__name__.lower()}: " for stage in life.run.explorer.stages)
     for group in itertools.chain(*life.groups):
         reasons = {r.unused for r in group.rollouts} - {""}
@@ -221,7 +222,7 @@ def gives_reasons(life: Life) -> None:
 
 
 def names_its_metrics(life: Life) -> None:
-    """Metrics are floats, and have the same names in every step, even in an empty step."""
+    """Metrics are floats with the same names in every step, even in a step without problems."""
     nothing = life.begin(SITUATIONS["empty batch"])
     nothing.next()
     for step, metrics in enumerate((*life.metrics, nothing.metrics), 1):
@@ -242,8 +243,8 @@ STAGE_LAWS: dict[str, Callable[[Life], None]] = {
     "reasons": gives_reasons,
     "metrics": names_its_metrics,
 }
-"""The laws of every stage, in every situation. A stage with unseeded randomness breaks most laws, so the third law
-already reports missing determinism."""
+"""The laws that every stage keeps in every situation. A stage with unseeded randomness breaks most laws, so the third
+law already reports missing determinism."""
 
 
 def stage_checks(claims: StageClaims) -> Iterator[tuple[str, Callable[[], None]]]:
@@ -268,11 +269,11 @@ def _check_everywhere(rule: Callable[[Life], None], law: str, lives: dict[str, L
 
 
 def excluded(steps: Sequence[Sequence[Group]]) -> list[list[tuple[str, list[str]]]]:
-    """Return, for each group of each step, the reasons why its rollouts are not trained on."""
+    """Return, for each group of each step, the reasons why training does not use its rollouts."""
     return [[(g.id, [r.unused for r in g.rollouts]) for g in groups] for groups in steps]
 
 
 def fates(groups: Sequence[Group], plan: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
-    """Return a step's decisions by problem: requests, and reasons for dropped rollouts."""
+    """Return the decisions in a step for each problem: the requests, and the reasons for dropped rollouts."""
     asked = {g.problem.id: [d for d in plan if d[0] == g.problem.id] for g in groups}
     return {g.problem.id: (asked[g.problem.id], [r.unused for r in g.rollouts]) for g in groups}

@@ -1,4 +1,4 @@
-"""The laws of a verifier: verdicts that the verifier must give, and inputs that must not affect a verdict."""
+"""The laws of a verifier: verdicts that it must return, and changes of the input that must not affect a verdict."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from outrider.texts import MARKS
 from outrider.verify.verifier import Verifier
 
 VerifierExample = tuple[Mapping[str, Any], Sequence[str], Sequence[str]]
-"""The fields of a row, correct responses, and incorrect responses."""
+"""The fields of a table row, correct responses, and incorrect responses."""
 
 
 class VerifierRow(NamedTuple):
-    """A verifier with a row of a table.
+    """A verifier, and an example on which to check it.
 
     Attributes:
         right: correct responses.
         wrong: incorrect responses.
         answer: name of the field with the gold answer.
-        prompt: name of the field with the question; the row may lack the field.
+        prompt: name of the field with the question; the row may lack this field.
     """
 
     verifier: Verifier
@@ -36,16 +36,16 @@ class VerifierRow(NamedTuple):
 
     @property
     def problem(self) -> Problem:
-        """The problem of the row, as a task creates it."""
+        """The problem that a task would create from the row."""
         return Problem("row", str(self.fields.get(self.prompt, "")), self.verifier.reference(self.fields, self.answer))
 
     @property
     def marks(self) -> Mapping[str, str]:
-        """The reasoning tags: a map from opening to closing tag."""
+        """The reasoning tags, as a map from each opening tag to its closing tag."""
         return MARKS if self.verifier.thinking is None else self.verifier.thinking
 
     def require(self, text: str, success: bool, finished: bool = True) -> None:
-        """Require that the verifier accepts the response if ``success`` is true, and otherwise rejects the response."""
+        """Require that the verifier accepts the response if ``success`` is true, and rejects it otherwise."""
         verdict = self.verifier.verify(self.problem, text, finished)
         expected = "'correct'" if success else "another outcome than 'correct'"
         cut = "" if finished else ", truncated,"
@@ -54,7 +54,7 @@ class VerifierRow(NamedTuple):
 
 
 def makes_a_plain_reference(row: VerifierRow) -> None:
-    """The verifier's reference is JSON data and the same in every call, and the row is not changed."""
+    """The verifier's reference is JSON data that is the same in every call. The verifier does not change the row."""
     before = deepcopy(dict(row.fields))
     reference = row.verifier.reference(row.fields, row.answer)
     require_equal(json.loads(json.dumps(reference)), reference, "the reference that was written and read back")
@@ -91,7 +91,7 @@ def rejects_unclosed_reasoning(row: VerifierRow) -> None:
 
 
 def is_deterministic(row: VerifierRow) -> None:
-    """A response always gets the same verdict, even after other responses and from a copy of the verifier."""
+    """A response always gets the same verdict, even after other responses, and even from a copy of the verifier."""
     texts = [*row.right, *row.wrong, ""]
     first = [_outcome(row.verifier, row.problem, text) for text in texts]
     copied = row.verifier.model_copy(deep=True)
@@ -113,10 +113,10 @@ def accepts_its_own_right_response(row: VerifierRow) -> None:
 
 
 def lets_errors_through(row: VerifierRow) -> None:
-    """A failure of the verifier is an exception or the outcome ``error``, never ``incorrect``.
+    """If a verifier fails, it raises an exception or returns the outcome ``error``, never ``incorrect``.
 
-    The check uses a response whose string methods fail. The check cannot test a verifier that never calls such a
-    method: regular expressions, for example, read the text directly.
+    The check uses a response whose string methods fail. It cannot test a verifier that never calls such a method, for
+    example because a regular expression reads the text directly.
     """
     for text in row.right[:1]:
         trap = _Trap(text)

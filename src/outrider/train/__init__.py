@@ -1,4 +1,4 @@
-"""Training: the loop and its records on disk. ``outrider.train(…)`` is :func:`outrider.api.training.train`."""
+"""The training loop and its records on disk. ``outrider.train(…)`` is :func:`outrider.api.training.train`."""
 
 from outrider.callable_room import make_callable
 

@@ -1,13 +1,13 @@
-"""Exploration of the next step while the learner updates the policy on the current step (``train.lag: 1``).
+"""Explores the next step while the learner updates the policy on the current step (``train.lag: 1``).
 
 ::
 
     sampler   step 1 | step 2 (version 0) | step 3 (version 1) | …
     learner          | step 1 → version 1 | step 2 → version 2 | …
 
-A step ends when sampler and learner are done. Then the sampler takes the new weights. So the rollouts of step ``t``
-come from weight version ``max(0, t - 2)``, and each rollout comes from one version only. Sampler and learner are idle
-during evaluations and checkpoints. A checkpoint contains the rollouts of the next step, so a resumed run makes the same
+A step ends when both sampler and learner are done, and the sampler then takes the new weights. Therefore, all rollouts
+of step ``t`` are sampled with weight version ``max(0, t - 2)``. During evaluations and checkpoints, no next step is
+sampled and no update runs. A checkpoint contains the rollouts of the next step, so that a resumed run makes the same
 updates.
 """
 
@@ -34,14 +34,13 @@ class Ahead:
     """Explores the next step (samples its rollouts) in another thread.
 
     Args:
-        on: whether to explore ahead; if False, the class does nothing.
-        problems: problems per step.
+        on: whether to explore ahead. If False, the class has no effect.
+        problems: number of problems per step.
 
     Attributes:
-        explored: the groups of the next step, once they are sampled; None if these groups are sampled in their own
-            step.
-        error: the exception that ended the last exploration. Explorer and collector then have the state from before
-            that exploration.
+        explored: the groups of the next step, if they have been sampled in advance; otherwise None.
+        error: the exception that ended the last exploration, or None. After an exception, explorer and collector have
+            their state from before the exploration.
     """
 
     def __init__(self, on: bool, explorer: Explorer, collect: Collector, problems: int, clock: Clock) -> None:
@@ -52,21 +51,21 @@ class Ahead:
 
     @contextmanager
     def exploring(self, step: int, progress: float) -> Iterator[None]:
-        """Context manager that explores ``step`` in the background; leaving the context waits for the exploration.
+        """Context manager that explores ``step`` in the background. At its end, it waits for the exploration.
 
         Args:
-            progress: share of the budget spent before ``step``; at 1 or more, nothing is explored.
+            progress: share of the budget spent before ``step``; at 1 or more, there is no next step to explore.
         """
         self.explored = None
         if not self._on or progress >= 1.0:
             yield
             return
-        # a copy, since parts modify the objects in their states
+        # pickled to copy the states, since explorer and collector modify the objects in them
         before = pickle.dumps((self._explorer.state_dict(), self._collect.state_dict()))
         clock = Clock()
         thread = threading.Thread(target=self._explore, args=(step, progress, self._collect.beside(clock)), daemon=True)
         thread.start()
-        yield  # an error in the block ends the run, and with it the thread and its sampler
+        yield  # an error in the block ends the run, including this thread and its sampler
         with self._clock.phase("wait"):
             thread.join()
         self._clock.add({f"{OVERLAPPED}{phase}": seconds for phase, seconds in clock.take().items()})
@@ -79,24 +78,24 @@ class Ahead:
         try:
             with collect.clock.phase("explore"):
                 self.explored = self._explorer.explore(step, self._problems, collect, progress)
-        except Exception as error:  # noqa: BLE001 - raised by the loop, once the present step is recorded
+        except Exception as error:  # noqa: BLE001 - raised by the loop after the current step is recorded
             self.error = error
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the explored step without its rollouts, as JSON data; empty if there is none."""
+        """Return the explored step without its rollouts, as JSON data; empty if no step was explored."""
         if self.explored is None:
             return {}
         groups = [{"id": group.id, "problem": asdict(group.problem)} for group in self.explored.groups]
         return {_NAME: {"groups": groups, "metrics": self.explored.metrics}}
 
     def save(self, folder: Path) -> None:
-        """Write the rollouts of the explored step, if there is one, into a checkpoint."""
+        """Write the rollouts of the explored step, if any, to a checkpoint."""
         if self.explored is not None:
             rollouts = [rollout for group in self.explored.groups for rollout in group.rollouts]
             RolloutStore(folder).write(0, rollouts, _NAME)
 
     def load(self, state: Mapping[str, Any], folder: Path) -> None:
-        """Restore the explored step of a checkpoint, if the checkpoint has one."""
+        """Restore the explored step in a checkpoint, if any."""
         self.explored = self.error = None
         if (saved := state.get(_NAME)) is not None:
             self.explored = Explored(_groups(saved["groups"], folder), saved["metrics"])

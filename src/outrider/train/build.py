@@ -18,7 +18,7 @@ from outrider.train.loop import Trainer
 from outrider.train.turns import single_turns, with_turns
 from outrider.train.weight_sync import WeightSync
 
-_PROBES = 2  # number of prompts in a probe
+_PROBES = 2  # number of prompts in a probe of the sampler's weights
 
 
 def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer:
@@ -31,7 +31,7 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
         entropies = learner.entropies
     exact = recipe.policy.dtype == "float32"
     whole = with_turns(sampler, recipe.task, policy, recipe.sample)
-    # with a lag, a thread explores during updates and must not disturb their collectives
+    # with a lag, a thread explores during updates and must not use the updates' collectives
     exploring = ranks.beside() if recipe.train.lag else ranks
     explorer = Explorer(
         recipe.explore,
@@ -58,8 +58,8 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
 
 
 def reference_of(recipe: Recipe, policy: Policy) -> str:
-    """Return a hash of a run's initial frozen weights: the KL's reference model, or an adapter's base weights. If a
-    service holds the policy, return the model's name."""
+    """Return a hash of a run's frozen weights, which are the reference model of the KL penalty or an adapter's base
+    weights. If a service holds the policy, return the model's name."""
     if policy.model.device.type == "meta":
         return recipe.model
     return weights_hash(policy.model, frozen=recipe.objective.kl.coef == 0)

@@ -1,4 +1,4 @@
-"""Sampling and verification of rollouts, split over ranks."""
+"""Samples and verifies rollouts, with the requests split over ranks."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from outrider.sample.sampler import Arriving, Sampler
 from outrider.tasks.task import Task, verify_all
 
 Entropies = Callable[[Sequence[WeightedRow]], Sequence[NDArray[np.floating]]]
-"""Function that returns the entropy of every own token of rows; called on every rank."""
+"""Function that returns the entropy of every own token in rows. It is called on every rank."""
 
 
 class Collector:
-    """Samples and verifies rollouts on all ranks and returns them on all ranks, in the order of the requests.
+    """Samples and verifies rollouts, divided among the ranks. Every rank gets all rollouts, in the requests' order.
 
-    Requests are split over ranks by expected tokens, which are ``n`` times the mean response length so far at the
-    problem's level.
+    Requests are divided by expected tokens, which are ``n`` times the mean response length so far at the problem's
+    level.
 
     Args:
-        entropies: the learner's function for token entropies; None if the sampler records entropies or nothing reads
-            them.
-        prompt_end: text with which the chat template ends every prompt, which may open a reasoning block; None without
-            a template.
+        entropies: the learner's function for token entropies; None if the sampler records entropies or if no component
+            reads them.
+        prompt_end: text with which the chat template ends every prompt, and which may open a reasoning block; None
+            without a template.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Collector:
         ]
 
     def _again(self, request: SampleRequest) -> Rollout:
-        """Replay a rollout of an earlier step: the verdict stays, and the reward is recomputed."""
+        """Return the rollout that a request replays, with its old verdict and a newly computed reward."""
         rollout = request.replayed()
         assert rollout.verdict is not None
         return rollout.verified(rollout.verdict, self.reward.of(rollout.verdict))
@@ -70,7 +70,7 @@ class Collector:
             return []
         mine = self.split(requests)[self.ranks.rank]
         with self.clock.phase("gather"):
-            # every rank gets all rollouts, so that planning and credit are the same on all ranks
+            # every rank gets all rollouts, so that planning and credit assignment are equal on all ranks
             parts = dict(self.ranks.gather(lambda: self._drawn(requests, mine)))
         rollouts = [rollout for i in range(len(requests)) for rollout in parts[i]]
         for i, request in enumerate(requests):
@@ -80,18 +80,18 @@ class Collector:
         return rollouts if self._entropies is None else with_entropies(rollouts, self._entropies)
 
     def renewed(self) -> Collector:
-        """Return a collector with the same parts but no statistics, so its batches do not depend on earlier batches."""
+        """Return a collector with the same parts, but without the statistics of earlier batches."""
         parts = self.sampler, self.task, self.reward, self.ranks, self.clock
         return Collector(*parts, prompt_end=self._prompt_end)
 
     def beside(self, clock: Clock) -> Collector:
-        """Return this collector with another clock, for another thread; both share their parts and statistics."""
+        """Return a copy of this collector for another thread, with another clock, but shared parts and statistics."""
         other = copy(self)
         other.clock = clock
         return other
 
     def notices(self) -> list[str]:
-        """Return new notices of all ranks' samplers, without duplicates, on every rank."""
+        """Return the new notices of all ranks' samplers to every rank, without duplicates."""
         here = self.sampler.notices
         gathered = self.ranks.gather(lambda: here)
         here.clear()
@@ -99,7 +99,7 @@ class Collector:
 
     @property
     def last_notices(self) -> list[str]:
-        """Return pending notices of this rank's sampler after an interruption, when other ranks may be gone."""
+        """Return pending notices of this rank's sampler. This works after an interruption, without other ranks."""
         return [*self.sampler.notices]
 
     def close(self) -> None:
@@ -107,7 +107,7 @@ class Collector:
         self.sampler.close()
 
     def split(self, requests: Sequence[SampleRequest]) -> list[list[int]]:
-        """Assign requests to ranks, the most expensive first, each to the least loaded rank; return indices by rank."""
+        """Assign each request to the least loaded rank, most expensive requests first. Return indices by rank."""
         totals = sum(tokens for tokens, _ in self._lengths.values()), sum(n for _, n in self._lengths.values())
         overall = totals[0] / totals[1] if totals[1] else 1.0
 
@@ -121,19 +121,19 @@ class Collector:
             rank = loads.index(min(loads))
             parts[rank].append(i)
             loads[rank] += cost(i)
-        # every rank computes the same assignment; its requests keep their order
+        # every rank computes the same assignment, and a rank's requests keep their order
         return [sorted(part) for part in parts]
 
     def state_dict(self) -> dict[str, Any]:
-        # The assignment to ranks only changes the last bits of floating-point sums. The lengths are part of the state,
-        # so that these bits are the same after a resume.
+        # The lengths determine the assignment to ranks, which changes the last bits of floating-point sums. The state
+        # includes the lengths, so that these bits are equal after a resume.
         return {"lengths": self._lengths}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._lengths = {level: list(seen) for level, seen in state["lengths"].items()}
 
     def _drawn(self, requests: Sequence[SampleRequest], mine: Sequence[int]) -> list[tuple[int, list[Rollout]]]:
-        """Sample and verify this rank's requests; return the rollouts with the index of their request."""
+        """Sample and verify this rank's requests. Return each request's index with its rollouts."""
         chosen = [requests[i] for i in mine]
         if isinstance(self.sampler, Arriving):
             return self._verified_as_they_come(self.sampler, mine, chosen)
@@ -146,7 +146,7 @@ class Collector:
     def _verified_as_they_come(
         self, sampler: Arriving, mine: Sequence[int], chosen: Sequence[SampleRequest]
     ) -> list[tuple[int, list[Rollout]]]:
-        """Verify rollouts as they arrive; time in which sampling and verification overlap counts as verification."""
+        """Verify rollouts as they arrive. Time in which sampling and verification overlap counts as verification."""
         verified = []
         with self.clock.phase("sample"):
             for i, request, drawn in zip(mine, chosen, sampler.arriving(chosen), strict=True):
@@ -155,7 +155,7 @@ class Collector:
         return verified
 
     def _verify(self, requests: Sequence[SampleRequest], rollouts: Sequence[Rollout]) -> list[Rollout]:
-        """Verify rollouts that do not have a verdict from an environment yet."""
+        """Return the rollouts with verdicts and rewards. Verdicts from environments are kept."""
         _refuse_diverged(rollouts)
         end = self._prompt_end
         asked = [r.problem if end is None else r.problem.prompted(end) for r in requests]
@@ -175,9 +175,9 @@ def _by_request(
 
 
 def with_entropies(rollouts: Sequence[Rollout], entropies: Entropies) -> list[Rollout]:
-    """Return the rollouts with the entropy of each sampled token, NaN for observed tokens."""
+    """Return the rollouts with the entropy of each sampled token; NaN for observed tokens."""
     filled = list(rollouts)
-    for mode in dict.fromkeys(rollout.mode for rollout in rollouts):  # greedy rollouts have another distribution
+    for mode in dict.fromkeys(rollout.mode for rollout in rollouts):  # greedy rollouts have another mode
         places = [i for i, rollout in enumerate(rollouts) if rollout.mode == mode]
         rows = [row_of(r, np.zeros(r.trainable_tokens), r.prompt_ids) for r in (rollouts[i] for i in places)]
         for i, entropies_T in zip(places, entropies(rows), strict=True):
@@ -188,7 +188,7 @@ def with_entropies(rollouts: Sequence[Rollout], entropies: Entropies) -> list[Ro
 
 
 def _refuse_diverged(rollouts: Sequence[Rollout]) -> None:
-    """Raise UserError if a sampled token has no finite log-probability; observed tokens have none."""
+    """Raise UserError unless every sampled token has a finite log-probability. Observed tokens have none."""
     for rollout in rollouts:
         sampled_T = rollout.logprobs_T if rollout.trainable_T is None else rollout.logprobs_T[rollout.trainable_T]
         if not np.isfinite(sampled_T).all():

@@ -1,4 +1,4 @@
-"""Opens the engines of a run; the only module that imports their implementations."""
+"""Opens the engines of a run. Only this module imports the engines' implementations."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from outrider.train.turns import turn_options
 
 
 def processes_of(recipe: Recipe) -> int:
-    """Return the number of ranks that a run starts; 0 means one rank per core on a CPU, and otherwise one rank."""
+    """Return the number of ranks that a run starts, where 0 means one rank per core on a CPU, and one otherwise."""
     if isinstance(recipe.engine.learner, Tinker):
         return 1
     return recipe.train.ranks or (ranks_on_cpu(len(usable_cores()), True) if recipe.samples_apart else 0)
 
 
 def open_policy(recipe: Recipe, ranks: Ranks) -> tuple[Policy, str]:
-    """Load a recipe's policy and prepare it for the engines; also return a message about its forward pass.
+    """Load a recipe's policy and prepare it for the engines. Return the policy and a message about its forward pass.
 
     Raises:
         UserError: the policy cannot be loaded on a rank, or no implementation of the forward pass reproduces the
@@ -46,13 +46,13 @@ def open_policy(recipe: Recipe, ranks: Ranks) -> tuple[Policy, str]:
 def _open_policy(recipe: Recipe, ranks: Ranks) -> tuple[Policy, str]:
     learner = recipe.engine.learner
     if isinstance(learner, Tinker):
-        # shape and tokenizer only: the service has the weights
+        # load only shapes and tokenizer, since the service has the weights
         policy = load_policy(recipe.model, recipe.policy, recipe.seed, torch.device("meta"))
         return policy, f"{type(policy.model).__name__}, computed by the Tinker service {learner.address()}"
     if not isinstance(learner, Fsdp2):
         policy = load_policy(recipe.model, recipe.policy, recipe.seed, placement().device)
         return ready(policy, recipe.sample.path)
-    # the policy may not fit on one device, so it is loaded into host memory, where rank 0 checks it for all
+    # the policy may not fit on one device, so it is loaded into host memory, where rank 0 checks it for all ranks
     loaded = load_policy(recipe.model, recipe.policy, recipe.seed, torch.device("cpu"))
 
     def checked() -> tuple[ComputePath, str]:
@@ -89,19 +89,19 @@ def _open_engines(recipe: Recipe, policy: Policy, ranks: Ranks) -> tuple[Sampler
         try:
             learner = TinkerLearner(service, recipe.learn, loss, named_loss(recipe.objective))
         except BaseException:
-            service.close()  # nothing else would close it
+            service.close()  # no other code would close it
             raise
         return TinkerSampler(policy, recipe.sample, service), learner
     sampler = open_sampler(recipe, policy, ranks)
     try:
         return sampler, open_learner(recipe, policy, ranks)
     except BaseException:
-        sampler.close()  # nothing else would close it
+        sampler.close()  # no other code would close it
         raise
 
 
 def open_sampler(recipe: Recipe, policy: Policy, ranks: Ranks) -> Sampler:
-    """Open the sampler of a recipe; raises as in :func:`open_engines`."""
+    """Open the sampler of a recipe. For the errors, see :func:`open_engines`."""
     if isinstance(recipe.engine.sampler, Vllm):
         return _vllm(recipe.engine.sampler, recipe, policy, ranks)
     options = turn_options(recipe.sample, recipe.task)
@@ -139,7 +139,7 @@ def _vllm(engine: Vllm, recipe: Recipe, policy: Policy, ranks: Ranks) -> Sampler
 
 
 def open_learner(recipe: Recipe, policy: Policy, ranks: Ranks) -> Learner:
-    """Open the learner of a recipe; raises as in :func:`open_engines`."""
+    """Open the learner of a recipe. For the errors, see :func:`open_engines`."""
     loss = PolicyLoss(recipe.objective, recipe.sample.max_tokens)
     here = placement(recipe.policy.dtype)
     hold: Hold = WholeModel

@@ -1,4 +1,4 @@
-"""Evaluation on held-out problems: several samples and one greedy response per problem, verified and recorded."""
+"""Evaluates the policy on held-out problems, with several samples and one greedy response per problem."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from outrider.train.collect import Collector
 
 
 class Evaluated(NamedTuple):
-    """An evaluation with its rollouts."""
+    """An evaluation's metrics and its rollouts."""
 
     evaluation: Evaluation
     sampled: list[Rollout]
@@ -23,10 +23,10 @@ class Evaluated(NamedTuple):
 
 
 class Evaluator:
-    """Measures the sampler's current policy on a fixed set of problems.
+    """Evaluates the sampler's current policy on a fixed set of problems.
 
-    Samples depend only on ``options.seed`` and the problem, not on the step or the run: two policies get the same
-    random numbers, which reduces the noise of their paired difference.
+    The random numbers depend only on ``options.seed`` and the problem, not on the step or the run. Two policies
+    therefore get the same random numbers, which reduces the noise in their paired difference.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Evaluator:
         self.options, self.params = options, params
 
     def run(self) -> Evaluated:
-        """Sample and verify responses to all problems, and compute the evaluation."""
+        """Sample and verify responses to all problems, and return the evaluation."""
         collect = self.collect.renewed()
         greedy_params = replace(self.params, temperature=0.0, top_p=1.0, top_k=0)
         sampled: list[Rollout] = []
@@ -69,12 +69,12 @@ class Evaluator:
 def write_evaluated(
     folder: RunFolder, step: int, evaluated: Evaluated, problems: Sequence[Problem], seconds: float | None = None
 ) -> None:
-    """Write an evaluation to disk, its rollouts first, so that results never exist without rollouts."""
+    """Write an evaluation to disk. Rollouts are written first, so that results never exist without their rollouts."""
     levels = {problem.id: problem.level for problem in problems}
     test_sets = {problem.id: problem.test_set for problem in problems if problem.test_set}
     for name, rollouts in (("evaluate", evaluated.sampled), ("greedy", evaluated.greedy)):
         path = folder.rollouts.folder / f"{name}-{step:08d}.parquet"
-        if path.exists():  # the run was killed between writing rollouts and results
+        if path.exists():  # the run was killed after it had written rollouts, but no results
             move(path, folder.path / "superseded" / "evaluations")
         folder.rollouts.write(step, rollouts, name, levels, test_sets)
     folder.rollouts.sync()

@@ -1,4 +1,4 @@
-"""Adds the log-probabilities of a step's last update to its rollouts."""
+"""Adds the log-probabilities from a step's last update to the step's rollouts."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from outrider.record.row import WeightedRow
 def with_log_ratios(
     groups: Sequence[Group], rows: Sequence[WeightedRow], logprobs: Sequence[NDArray[np.float32] | None]
 ) -> list[Group]:
-    """Return the groups, with each rollout's log-probabilities from the rollout's last update.
+    """Return the groups with log ratios, computed from each rollout's log-probabilities in its last update.
 
-    A row belongs to the rollout of its group with the same seed.
+    A row belongs to the rollout with the same seed in its group.
 
     Args:
         rows: rows of the step.
         logprobs: log-probabilities per row, from :class:`outrider.learn.learner.Updated`; empty if the engine does not
             return log-probabilities.
 
-    Degenerate cases: rollouts that have no row, or whose row was in no update, get no log-probabilities. Rollouts of a
-    group with equal seeds, which only external samplers produce, get none either.
+    Degenerate cases: a rollout gets no log ratios if it has no row, or if no update used its row. Rollouts with equal
+    seeds in one group, which only external samplers produce, get none either.
     """
     if not logprobs:
         return list(groups)

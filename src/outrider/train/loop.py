@@ -1,4 +1,4 @@
-"""The training loop of every method: explore, assign credit, update, record, evaluate, save."""
+"""The training loop for all methods: explore, assign credit, update, record, evaluate, save."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from outrider.train.metrics import step_metrics
 from outrider.train.weight_sync import WeightSync
 
 MOST_NONFINITE = 3
-MOST_EMPTY = 3  # maximum consecutive steps without a rollout, since a token budget would never be spent
+MOST_EMPTY = 3  # maximum consecutive steps without a rollout, which would never use up a token budget
 
 
 @dataclass(slots=True)
@@ -34,11 +34,11 @@ class Counters:
     """The progress of a run.
 
     Attributes:
-        step: finished steps.
-        tokens: generated tokens of training.
-        seconds: seconds of training, on rank 0; the only number that differs between equal runs.
-        nonfinite: consecutive steps without an update because loss or gradient was not finite.
-        owes_evaluation: whether an evaluation after the last step is due or running.
+        step: number of finished steps.
+        tokens: number of tokens generated for training.
+        seconds: seconds of training on rank 0, the only number that differs between equal runs.
+        nonfinite: number of consecutive steps without an update because loss or gradient was not finite.
+        owes_evaluation: whether an evaluation after the last step is due or unfinished.
     """
 
     step: int = 0
@@ -50,7 +50,7 @@ class Counters:
 
 @dataclass(slots=True)
 class Watcher:
-    """Hooks of the loop; each is called on every rank.
+    """Hooks that the loop calls on every rank.
 
     Attributes:
         stepped: called after each step, with its groups, metrics and seconds by phase.
@@ -73,7 +73,7 @@ class TrainingStep(NamedTuple):
 
 @dataclass(slots=True)
 class Trainer:
-    """The training loop over a run's parts, which :mod:`outrider.train.build` assembles."""
+    """The training loop of a run, with all parts that it needs. :mod:`outrider.train.build` creates the parts."""
 
     recipe: Recipe
     ranks: Ranks
@@ -86,7 +86,7 @@ class Trainer:
     token_texts: Callable[[Ids], list[str]]
     ahead: Ahead
     all_rows: bool
-    """Whether the loss also trains on rows without advantage."""
+    """Whether the loss also trains on rows whose advantages are 0."""
     counters: Counters = field(default_factory=Counters)
     stop: SafeStop = field(default_factory=SafeStop)
     snapshot: bytes = b""
@@ -95,14 +95,14 @@ class Trainer:
     _empty: int = 0
 
     def steps(self, watch: Watcher) -> Iterator[TrainingStep]:
-        """Yield each step once it is recorded, until a limit is reached.
+        """Run the training, and yield each step after it was recorded, until a limit is reached.
 
-        Due evaluations and checkpoints run between two steps.
+        Evaluations and checkpoints that are due run between two steps.
 
         Raises:
-            EngineLostError: no engine is left to sample or train; :meth:`state` is the state after the last update.
-            UserError: three updates in a row were not finite, or three steps had no rollout; the state is saved.
-            Terminated: the run has to stop; :meth:`state` is the state after its last step.
+            EngineLostError: no engine is left to sample or train. :meth:`state` is the state after the last update.
+            UserError: three updates in a row were not finite, or three steps had no rollout. The state is saved.
+            Terminated: the run must stop. :meth:`state` is the state after its last step.
         """
         every = self.recipe.train
         self._take_snapshot()
@@ -113,8 +113,8 @@ class Trainer:
             groups, metrics = self.step()
             step = self.counters.step
             seconds = self.clock.take()
-            self.counters.seconds += self.ranks.from_main(partial(training_seconds, seconds))  # the same on every rank
-            with self.clock.phase("record"):  # counted in the next step, since this step's times are written now
+            self.counters.seconds += self.ranks.from_main(partial(training_seconds, seconds))  # equal on every rank
+            with self.clock.phase("record"):  # part of the next step's time, since this step's times are written now
                 watch.stepped(step, groups, metrics, seconds)
             done = self.finished
             by_step = every.evaluate_every and step % every.evaluate_every == 0
@@ -142,18 +142,18 @@ class Trainer:
                 )
 
     def step(self) -> tuple[list[Group], dict[str, float]]:
-        """Run one step: explore, assign credit, update the policy, sync weights."""
+        """Run one step: explore, assign credit, update the policy and sync the weights."""
         step = self.counters.step + 1
         with self.clock.phase("explore"), self.stop.allowed():
             explored, planned = self.ahead.explored or self._explore(step)
         with self.clock.phase("credit"):
             kept, prefix = self.all_rows, self.recipe.objective.prefix
             rows, groups = assign(explored, self.recipe.credit, step, kept, self.encode, prefix, self.token_texts)
-        self.snapshot = b""  # during an update there is no consistent state to save
+        self.snapshot = b""  # during an update, the state is not consistent and cannot be saved
         tokens = self.counters.tokens + sum(group.generated_tokens for group in groups)
         with self.ahead.exploring(step + 1, self._spent(step, tokens)), self.clock.phase("learn"):
             self.sync_weights.sleep()
-            # before the counters advance: the learning rate depends on the budget spent before this step
+            # update before the counters advance, since the learning rate depends on the budget spent before this step
             learned, lost_groups, self.notices, logprobs = self.learner.update(rows, self.progress)
         self._lost = self.ahead.error
         self.counters.step, self.counters.tokens = step, tokens
@@ -172,8 +172,8 @@ class Trainer:
         return self.explorer.explore(step, self.recipe.train.problems, self.collect, self.progress)
 
     def _sync_weights(self, step: int) -> dict[str, float]:
-        """Sync weights, and return metrics. If no sampler is left, the step is still recorded before the error is
-        raised."""
+        """Sync weights, and return metrics. If no sampler is left, the error is raised later, after the step is
+        recorded."""
         try:
             return self.sync_weights(step)
         except EngineLostError as error:
@@ -182,28 +182,28 @@ class Trainer:
 
     @property
     def progress(self) -> float:
-        """Share of the budget spent: the largest of the shares of steps, tokens and seconds."""
+        """Share of the budget that is spent, which is the largest share among steps, tokens and seconds."""
         return self._spent(self.counters.step, self.counters.tokens)
 
     @property
     def finished(self) -> bool:
-        """Whether the budget is spent and all sampled rollouts were trained on."""
+        """Whether the budget is spent and no step that was sampled in advance is left to train on."""
         return self.progress >= 1.0 and self.ahead.explored is None
 
     def _spent(self, step: int, tokens: int) -> float:
-        """Share of the budget spent after ``step`` steps, ``tokens`` tokens and the seconds so far."""
+        """Return the share of the budget that ``step`` steps, ``tokens`` tokens and the seconds so far have used."""
         train = self.recipe.train
         spent = [(step, train.steps), (tokens, train.tokens), (self.counters.seconds, train.seconds)]
         return max(used / budget if budget else math.inf for used, budget in spent if budget is not None)
 
     def state(self) -> dict[str, Any]:
-        """Return the state after the last finished step, without the learner's part; this state remains available while
-        the next step explores."""
+        """Return the state after the last finished step, without the learner's state. The exploration of the next step
+        does not change the returned state."""
         state: dict[str, Any] = pickle.loads(self.snapshot) if self.snapshot else self._state()
         return state | self.ahead.state_dict()
 
     def _evaluate(self, watch: Watcher) -> None:
-        """Evaluate now; if the evaluation is interrupted, a resumed run evaluates first."""
+        """Evaluate the policy. If this is interrupted, a resumed run begins with the evaluation."""
         self.counters.owes_evaluation = True
         self._take_snapshot()
         with self.stop.allowed():
@@ -212,9 +212,9 @@ class Trainer:
         self._take_snapshot()
 
     def _take_snapshot(self) -> None:
-        """Store the state that exploration changes; until the next update, this state and the weights form a
+        """Store a copy of the state that exploration changes. Until the next update, this copy and the weights form a
         checkpoint."""
-        # pickled as a copy, since parts modify the objects in their states
+        # pickled to copy the state, since explorer and collector modify the objects in it
         self.snapshot = pickle.dumps(self._state())
 
     def _state(self) -> dict[str, Any]:
@@ -225,14 +225,14 @@ class Trainer:
         }
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Resume after ``checkpoint``; the caller has to sync the weights afterwards.
+        """Restore the state of ``checkpoint``. The caller must sync the weights afterwards.
 
         Raises:
             UserError: the weights do not match the model.
         """
         self.counters = Counters(**checkpoint.state["counters"])
         self.snapshot = b""
-        self.counters.nonfinite = 0  # otherwise a run stopped for non-finite updates would stop again at once
+        self.counters.nonfinite = 0  # otherwise, a run that non-finite updates have stopped would stop again at once
         self.explorer.load_state_dict(checkpoint.state["explorer"])
         self.collect.load_state_dict(checkpoint.state["collector"])
         self.ahead.load(checkpoint.state, checkpoint.folder)

@@ -20,8 +20,8 @@ from outrider.train.evaluate import Evaluated, write_evaluated
 
 
 class Recorder:
-    """Writes to the folder, trackers and screen of a run. Without a folder, as on all ranks except 0, the recorder does
-    nothing."""
+    """Writes to the folder, trackers and screen of a run. On all ranks except rank 0, there is no folder, and the
+    recorder has no effect."""
 
     def __init__(self, screen: Screen) -> None:
         self.screen = screen
@@ -30,13 +30,13 @@ class Recorder:
         self._watch, self._signal = VerdictWatch(), SignalWatch()
 
     def track(self, folder: RunFolder, recipe: Recipe, step: int) -> None:
-        """Open the recipe's trackers, which already contain the run up to ``step``."""
+        """Open the recipe's trackers for a run that continues after ``step``."""
         train = recipe.train
         opened = open_trackers(train.trackers, folder.path, recipe.resolved(), step, train.tracking)
         self._trackers = RunTrackers(dict(zip(train.trackers, opened, strict=True)), train.tracking, self.say)
 
     def resumed(self, step: int, tokens: int, seconds: float) -> None:
-        """Set the screen to the run's progress before the first step of this process."""
+        """Show the progress that the run had made before this process began."""
         self.screen.resumed(step, tokens, seconds)
 
     def report(self) -> None:
@@ -45,8 +45,8 @@ class Recorder:
             self.screen.report(self.folder)
 
     def send_findings(self, step: int, examine: Callable[[Path], TrackedTable]) -> None:
-        """Send to the trackers the findings (detected problems) that ``examine`` computes from a finished run's
-        folder."""
+        """Send the findings (detected issues) that ``examine`` computes from a finished run's folder to the
+        trackers."""
         if self.folder is not None:
             path = self.folder.path
             self._trackers.ended(step, lambda: examine(path))
@@ -66,12 +66,12 @@ class Recorder:
         trained_seconds: float,
         notices: Sequence[str],
     ) -> None:
-        """Write a step to disk and screen.
+        """Write a step to disk and trackers, and show it on the screen.
 
         Args:
             seconds: seconds of this step, by phase.
-            trained_seconds: training seconds of the run so far.
-            notices: notices of the samplers.
+            trained_seconds: total training seconds of the run so far.
+            notices: notices from the samplers.
         """
         if self.folder is None:
             return
@@ -90,7 +90,7 @@ class Recorder:
         return self.folder is not None and step in self.folder.evaluations()
 
     def evaluated(self, step: int, evaluated: Evaluated, problems: Sequence[Problem], seconds: float) -> None:
-        """Write an evaluation to disk and screen."""
+        """Write an evaluation to disk and trackers, and show it on the screen."""
         if self.folder is not None:
             write_evaluated(self.folder, step, evaluated, problems, seconds)
             self._trackers.evaluated(step, evaluated.evaluation)

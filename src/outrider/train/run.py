@@ -1,4 +1,4 @@
-"""A run: its trainer, records, checkpoints, and final model."""
+"""A training run, with its trainer, its records, its checkpoints and its final model."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ T = TypeVar("T")
 
 
 class TrainingRun:
-    """A trainer with its folder on disk. Rank 0 writes; the other ranks run the same steps without a folder.
+    """A trainer with its folder on disk. Only rank 0 writes. All other ranks run the same steps without a folder.
 
     Args:
         computed: messages about the forward pass, printed at the start.
-        reference: result of :func:`outrider.train.build.reference_of`, on rank 0.
-        warnings: warnings to print at the start, in addition to the recipe's own warnings.
-        examine: function that computes a run folder's findings, which are sent to trackers at the end; None: no
-            findings.
+        reference: result of :func:`outrider.train.build.reference_of` on rank 0.
+        warnings: warnings to print at the start, besides the recipe's own warnings.
+        examine: function that computes the findings in a run folder, which are sent to trackers at the end; None: no
+            findings are sent.
     """
 
     def __init__(
@@ -67,21 +67,23 @@ class TrainingRun:
 
     @cached_property
     def evaluator(self) -> Evaluator:
-        """Evaluates on the held-out problems; created at the first use, since a task may need a second for them."""
+        """The evaluator on the held-out problems, which only rank 0 generates, and only at the first use: this may take
+        a second."""
         options = self.recipe.evaluate
         problems = self.ranks.from_main(lambda: heldout_problems(self.recipe.task, options))
         return Evaluator(problems, self._policy.encode, self._collect, options, self.recipe.sample.params())
 
     def begin(self, resume: bool, force: bool) -> None:
-        """Create the run folder, or open the folder and resume after its last undamaged checkpoint.
+        """Create the run folder or, if ``resume`` is True, open it and resume after its last undamaged checkpoint.
 
         Raises:
-            UserError: the folder holds another run, or does not match the recipe.
+            UserError: the folder contains another run, or does not match the recipe.
         """
         checkpoint = self.ranks.from_main(lambda: self._open(force) if resume else self._create())
         if checkpoint is not None:
             self.ranks.refuse_unseen(checkpoint.folder)
-            self.trainer.restore(checkpoint)  # before any file is moved, since it raises if the weights do not match
+            # restore before files are moved, since this raises an error if the weights do not match
+            self.trainer.restore(checkpoint)
             self.ranks.from_main(lambda: self._go_on_after(checkpoint))
         step = self.trainer.counters.step
         self.trainer.sync_weights(step)
@@ -98,8 +100,8 @@ class TrainingRun:
             self.save(0)
 
     def steps(self) -> Iterator[TrainingStep]:
-        """Evaluate, train and yield each step, and evaluate again; a resumed run repeats no step or evaluation from
-        before its checkpoint."""
+        """Evaluate, train and yield each step, and evaluate again. A resumed run does not repeat steps or evaluations
+        from before its checkpoint."""
         options, counters = self.recipe.evaluate, self.trainer.counters
         self.recorder.resumed(counters.step, counters.tokens, counters.seconds)
         if options.before and counters.step == 0:
@@ -118,7 +120,7 @@ class TrainingRun:
         self.recorder.stepped(step, groups, metrics, seconds, self.trainer.counters.seconds, notices)
 
     def evaluate(self, step: int) -> None:
-        """Evaluate the policy on the held-out problems, unless this step was already evaluated."""
+        """Evaluate the policy on the held-out problems, unless the run has an evaluation of this step already."""
         if self.ranks.from_main(lambda: self.recorder.has_evaluation(step)):
             return
         clock = self.trainer.clock
@@ -133,27 +135,27 @@ class TrainingRun:
         if self.recorder.folder is None and self._saves_alone:
             return
         with self.trainer.clock.phase("save"):
-            # Rollouts and metrics are synced first: a resume drops those after its checkpoint, but cannot restore
-            # lost ones.
+            # Rollouts and metrics are synced first, since a resumed run cannot restore records from before its
+            # checkpoint.
             self.recorder.sync()
             state = self._resumer.identity | self.trainer.state()
             self.checkpoints.save(step, state, self._write, self._once)
 
     def save_if_new(self) -> str:
-        """Save the state after the last step unless it is already saved; return the point from which a resume
-        continues."""
+        """Save the state after the last step unless it is already saved. Return where a resumed run continues, in
+        words."""
         counters = self.trainer.counters
         last = self._once(lambda: self.checkpoints.last)
         if self.trainer.snapshot and (last != counters.step or counters.owes_evaluation):
             try:
                 self.save(counters.step)
                 last = counters.step
-            except EngineLostError:  # the latest weights are on a service that cannot be reached
+            except EngineLostError:  # the service with the latest weights cannot be reached
                 pass
         return "from the beginning" if last is None else f"after step {last}"
 
     def finish(self) -> None:
-        """Export the model, plot the curves, print the results table, and send findings (detected problems) to
+        """Export the model, plot the curves, print the results table, and send findings (detected issues) to
         trackers."""
         write = self._learner.writer(self._policy)
         if self.recorder.folder is not None:
@@ -202,7 +204,7 @@ class TrainingRun:
             )
 
     def _write(self, folder: Path) -> None:
-        if not self._saves_alone:  # otherwise a rank could write its shard to a folder that rank 0 does not see
+        if not self._saves_alone:  # otherwise, a rank could write its shard to a folder that rank 0 cannot see
             self.ranks.refuse_unseen(folder)
         self._learner.save(folder)
         if self.recorder.folder is not None:
@@ -210,11 +212,11 @@ class TrainingRun:
 
     @property
     def _saves_alone(self) -> bool:
-        """Whether rank 0 has all weights and can save alone, also when the run is terminated."""
+        """Whether rank 0 has all weights, so that it can save without other ranks, even if the run is terminated."""
         return self._learner.whole
 
     def _once(self, make: Callable[[], T]) -> T:
-        """Run ``make`` on rank 0 and return its result, broadcast if all ranks save together."""
+        """Run ``make`` on rank 0 and return its result. If all ranks save together, broadcast the result."""
         return make() if self._saves_alone else self.ranks.from_main(make)
 
     def _say(self, *notices: str) -> None:
@@ -225,7 +227,7 @@ class TrainingRun:
         self._say(*(f"warning: {notice}" for notice in self._collect.notices()))
 
     def _say_counts(self) -> None:
-        """Print the task's counts at the start, and at the end if they have changed."""
+        """Print the task's counts unless they are the same as those printed before."""
         if (sentence := counted(self.recipe.task)) != self._counted:
             self._say(sentence)
             self._counted = sentence

@@ -1,4 +1,4 @@
-"""Weight sync from learner to sampler; after each sync, a probe checks that the weights have arrived."""
+"""Syncs weights from learner to sampler. After each sync, a probe checks that the weights have arrived."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from outrider.record import Ids, Problem, Rollout, SampleRequest, SamplingParams
 from outrider.record.row import WeightedRow, row_of
 from outrider.sample.sampler import CopiesWeights, Sampler, Sleeps, takes_adapter
 
-_PARAMS = SamplingParams(max_tokens=8)  # each token after the first is sampled with the KV cache
+_PARAMS = SamplingParams(max_tokens=8)  # all tokens after the first are sampled with the KV cache
 
 
 class ProbeBounds(NamedTuple):
     """The bounds of a probe.
 
     Attributes:
-        gap: bound on the difference between the log-probabilities of sampler and learner. The bound is on the largest
-            difference if both compute in float32, otherwise on the mean difference.
-        movement: change in the learner's log-probabilities above which the sampler's log-probabilities have to change
-            too. The bound is above 0 because float32 weights may change by less than the sampler's bfloat16 resolves.
+        gap: maximum difference between the log-probabilities of sampler and learner. If both compute in float32, the
+            bound applies to the largest difference, otherwise to the mean difference.
+        movement: change in the learner's log-probabilities above which the sampler's log-probabilities must change as
+            well. The bound is above 0 because float32 weights may change by less than bfloat16 can represent.
     """
 
     gap: float
@@ -38,14 +38,14 @@ _BOUNDS = {True: ProbeBounds(1e-3, 1e-6), False: ProbeBounds(0.3, 1e-2)}
 
 
 class Copy(NamedTuple):
-    """One copy of the weights: its rank, and its number in the rank's round-robin order."""
+    """One copy of the weights, identified by its rank and by its index among the rank's copies."""
 
     rank: int
     number: int
 
 
 class Probe(NamedTuple):
-    """The tokens that a copy sampled, and their log-probabilities by sampler and learner."""
+    """The tokens that a copy sampled, with their log-probabilities from sampler and learner."""
 
     ids: list[Ids]
     sampled: NDArray[np.floating]
@@ -60,16 +60,16 @@ class WeightSync:
     """Syncs the learner's weights to the sampler, and checks that both agree on sampled tokens.
 
     A probe samples a few tokens after fixed prompts, with fixed seeds, from every copy of the weights, and compares
-    their log-probabilities with the learner's. The prompts are always the same, so that a KV cache from previous
-    weights is detected. Each copy is checked separately, since a stale copy could be hidden in the mean. The probe
-    refuses a difference above the bound. The probe also refuses a copy whose log-probabilities stay bit-identical while
-    the learner's log-probabilities change, or change by less than half as much. In the second case the learner's change
-    has to exceed four times the previous difference, since last bits may change on a GPU without new weights.
+    their log-probabilities with the learner's. The prompts never change, so that a KV cache from previous weights is
+    detected. Each copy is checked separately, since a mean could hide a stale copy. A check fails if the difference
+    exceeds its bound. It also fails if the learner's log-probabilities change while the copy's stay bit-identical, or
+    change less than half as much. In the second case, the learner's change must exceed four times the difference in the
+    earlier probe, since last bits may change on a GPU without new weights.
 
     Args:
         prompts: prompts of the probe, with their problems.
-        exact: whether both sides compute in float32.
-        refuse: whether a failed check raises an error; False (``policy.check=false``) only measures.
+        exact: whether sampler and learner compute in float32.
+        refuse: whether a failed check raises an error. If False (``policy.check=false``), the check only measures.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class WeightSync:
         self._moved: dict[Copy, Probe] = {}  # for each copy, the last probe in which its log-probabilities changed
 
     def __call__(self, version: int) -> dict[str, float]:
-        """Sync the weights, probe the sampler, and return metrics: ``probe_max`` and ``probe_mean`` are the largest and
+        """Sync the weights, probe the sampler, and return metrics. ``probe_max`` and ``probe_mean`` are the largest and
         the mean difference of log-probabilities.
 
         Raises:
@@ -99,7 +99,7 @@ class WeightSync:
                 take the weights.
         """
         self._refuse_diverged(version)
-        # gathered, so that a failure on one rank ends all ranks
+        # gather, so that a failure on one rank ends all ranks
         of_ranks = self._ranks.gather(lambda: [self._give(version)])
         probes = self._probe()
         gaps = np.concatenate([probe.gaps for probe in probes.values()])
@@ -116,12 +116,12 @@ class WeightSync:
         return gauges | {name: float(count) for name, count in counts.items()}
 
     def sleep(self) -> None:
-        """Let the sampler free its device memory until the next sync, if the sampler can do this."""
+        """Free the sampler's device memory until the next sync, if the sampler supports this."""
         if isinstance(self._sampler, Sleeps):
             self._sampler.sleep()
 
     def _give(self, version: int) -> dict[str, int]:
-        """Pass the weights to this rank's sampler, in memory if both sides can do this."""
+        """Pass the weights to this rank's sampler, in memory if both sampler and learner support this."""
         sampler, learner, adapter = self._sampler, self._learner, takes_adapter(self._sampler)
         whole = learner.whole and not adapter
         if whole and isinstance(sampler, CopiesWeights) and isinstance(learner, WeightsInMemory):
@@ -129,8 +129,8 @@ class WeightSync:
         return sampler.take(version, partial(learner.export, adapter=adapter))
 
     def _refuse_diverged(self, version: int) -> None:
-        """Check for divergence before the sampler takes the weights, since a sampler cannot sample from non-finite
-        logits."""
+        """Raise UserError if the learner's weights have diverged. This comes before the sync, since no sampler can
+        sample from non-finite logits."""
         if not all(np.isfinite(logprobs).all() for logprobs in self._learner.logprobs(self._read)):
             if version == 0:
                 raise UserError("the model's log-probabilities of a prompt are not finite: its weights are damaged")
@@ -157,12 +157,12 @@ class WeightSync:
         while True:
             copies = self._sampler.engines
             rollouts = self._sampler.sample([request for request in self._requests for _ in range(copies)])
-            if self._sampler.engines == copies:  # else a copy was lost, and others sampled in its place
+            if self._sampler.engines == copies:  # else a copy was lost, and other copies replaced it
                 return [(Copy(self._ranks.rank, i % copies), rollout) for i, rollout in enumerate(rollouts)]
 
     def _refuse_gap(self, probe: Probe, whose: str, version: int) -> None:
         gap = float(probe.gaps.max() if self._exact else probe.gaps.mean())
-        if not gap <= self._bounds.gap:  # NaN too
+        if not gap <= self._bounds.gap:  # also true for NaN
             other = "other weights, or in less than float32 (bfloat16, TF32)" if self._exact else "other weights"
             raise UserError(
                 f"after weight sync {version}, the sampler's log-probabilities{whose} are {gap:.2g} from "
@@ -178,7 +178,7 @@ class WeightSync:
         movement = float(np.abs(probe.learned - moved.learned).max())
         rounding = 4 * float(moved.gaps.max()) if change else 0.0
         if movement <= max(rounding, self._bounds.movement):
-            return  # too small to decide; the change accumulates over later syncs
+            return  # too small to decide, but the change accumulates over syncs
         if change >= movement / 2:
             self._moved[copy] = probe
         else:
@@ -190,7 +190,7 @@ class WeightSync:
 
 
 def _second_half(prompt: Ids) -> WeightedRow:
-    """Return a prompt as a row whose second half consists of own tokens."""
+    """Return a prompt as a row in which its second half are the own tokens."""
     begin = len(prompt) // 2
     own = prompt[begin:]
     zeros = np.zeros(len(own), np.float32)

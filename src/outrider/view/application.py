@@ -82,7 +82,7 @@ class Application:
         return Starlette(routes=routes, middleware=[Middleware(Guard, token=token)], exception_handlers=handlers)
 
     def prepare(self) -> None:
-        """Compute lists that take a second for a million rollouts in advance, before a page needs them."""
+        """Compute the slow lists (a second for a million rollouts) before a page needs them."""
         for run in self.runs:
             with suppress(duckdb.Error):  # the viewer may have been closed meanwhile
                 choices(run), problems(run, ProblemFilter()), before_after(run), curves(run)
@@ -192,7 +192,7 @@ class Application:
         )
 
     def found(self, request: Request) -> Response:
-        """Show only the findings (problems in the run that a check found); an open page polls this address."""
+        """Return only the findings (issues that a check detected). An open page polls this address."""
         index = request.path_params["run"]
         self._run(request)
         found = self.findings[index].now()
@@ -224,7 +224,7 @@ class Application:
         return self._page("error", request, None, status=400, sentence=str(error))
 
     def unread(self, request: Request, error: Exception) -> Response:
-        """Show a DuckDB error, whose cause is a file with damaged texts or a file that a resumed run has moved."""
+        """Show a DuckDB error. Its cause is a file with damaged texts, or a file that a resumed run has moved."""
         sentence = f"The rollouts could not be read: {str(error).splitlines()[0]}"
         return self._page("error", request, None, status=500, sentence=sentence)
 
@@ -237,7 +237,7 @@ class Application:
         return run
 
     def _tokenizer(self, index: int) -> Tokenizer | None:
-        """Return the tokenizer of a run. If an earlier search did not find the tokenizer, search again."""
+        """Return the tokenizer of a run. If an earlier search for the tokenizer failed, search again."""
         if self._tokenizers.get(index) is None:
             run = self.runs[index]
             self._tokenizers[index] = tokenizer_of(run.path, run.data.config.get("model"), self._locate)
@@ -248,12 +248,12 @@ class Application:
         html = self._pages.get_template(f"{name}.html").render(
             run=run, index=index, runs=self.runs, here=name, version=outrider.__version__, evidence=EVIDENCE, **values
         )
-        # responses may hold lone surrogates, which UTF-8 cannot encode
+        # responses may contain lone surrogates, which UTF-8 cannot encode
         return HTMLResponse(html.encode("utf-8", "replace"), status)
 
 
 def _named(run: OpenedRun, request: Request, name: str = "id") -> Row:
-    """Return the rollout that a request names."""
+    """Return the rollout that the request's parameter ``name`` identifies."""
     asked = request.query_params
     group, _, member = asked.get(name, "").rpartition("/")
     if not member.isdecimal() or not asked.get("step", "").isdecimal():
@@ -274,7 +274,7 @@ def _over(request: Request) -> str:
 
 
 def _numbers(token: ShownToken) -> list[Any]:
-    """Return a token in the form that tokens.js reads."""
+    """Return a token's numbers in the form that tokens.js expects."""
     numbers = (_short(value) for value in (token.logprob, token.entropy, token.advantage))
     of = token.analysed
     other = of and [of.alternative, of.logprob, _short(of.ratio)]
@@ -283,12 +283,12 @@ def _numbers(token: ShownToken) -> list[Any]:
 
 
 def _label(row: Row) -> tuple[str, str]:
-    """Return a branch's index in its group and its outcome, for tokens.js."""
+    """Return a branch's index in its group, and the branch's outcome, for tokens.js."""
     return str(row["member"]), row["outcome"] or "not verified"
 
 
 def _read(text: str) -> Markup:
-    """Render a text with Markdown and formulas, or as plain text if the extra for rendering is not installed."""
+    """Render the Markdown and the formulas of a text; return plain text if the extra for rendering is not installed."""
     try:
         return rendered(text)
     except ModuleNotFoundError:
@@ -296,7 +296,7 @@ def _read(text: str) -> Markup:
 
 
 def _plots(figures: Sequence[Figure], first: Sequence[str] = ()) -> Markup:
-    """Return the data for plots.js; names in ``first`` get their colours before all other names."""
+    """Return the data for plots.js. Curves named in ``first`` get the first colours."""
     colours = slots(figures, first)
     return in_script({figure.id: plot_data(figure, of) for figure, of in zip(figures, colours, strict=True)})
 

@@ -1,4 +1,4 @@
-"""Compares two texts word by word, to show the texts side by side."""
+"""Compares two texts word by word, so that a page can show both texts side by side."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from difflib import SequenceMatcher
 from typing import NamedTuple
 
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
-_LONGEST = 4000  # maximum words of a text that is compared word by word, since the comparison takes a moment
-_REPEATED = 500  # above this number of words, frequent words are not used as anchors, since responses may loop
+_LONGEST = 4000  # maximum words per text for a comparison by word; longer texts would take too long
+_REPEATED = 500  # above this number of words, frequent words do not serve as anchors, since responses may loop
 
 
 class Stretch(NamedTuple):
-    """Consecutive words of one of two texts. If ``shared`` is True, these words also occur in the other text."""
+    """Consecutive words in one of two texts. ``shared`` is True if the other text has the same words."""
 
     text: str
     shared: bool
 
 
 def difference(first: str, second: str) -> tuple[list[Stretch], list[Stretch]]:
-    """Split both texts into stretches of shared and of unshared words. Very long texts are compared by line.
+    """Split both texts into stretches of shared words and stretches of different words.
+
+    Very long texts are compared by line.
 
     >>> difference("3 + 4 = 7", "3 + 5 = 8")[0]
     [Stretch(text='3 + ', shared=True), Stretch(text='4', shared=False), Stretch(text=' = ', shared=True), \

@@ -1,5 +1,4 @@
-"""Computes a run's findings (problems that a check found) in the background, and links them to the rollouts that show
-them."""
+"""Computes a run's findings (issues that a check detected) in the background, and links to the affected rollouts."""
 
 from __future__ import annotations
 
@@ -27,11 +26,11 @@ EVIDENCE: Mapping[str, tuple[str, str]] = {
     ),
     "stale sampler": ("rollouts of the last steps", "rollouts?split=train&sort=-step"),
 }
-"""The rollouts or problems that show a finding, by the finding's name: a description, and an address within the run."""
+"""A link for each finding, by name: a description of the affected rollouts or problems, and an address in the run."""
 
 
 class FoundReport(NamedTuple):
-    """The result of all checks for one state of the run (None if unknown), and an error message if a check failed."""
+    """The report of all checks on one version of the run (None: no report), and an error message if a check failed."""
 
     version: str
     report: Examined | None
@@ -39,8 +38,8 @@ class FoundReport(NamedTuple):
 
 
 class Findings:
-    """Findings of a run. When the run changes, a background thread recomputes the findings; until then, the old ones
-    stay."""
+    """Findings of a run. When the run changes, a background thread recomputes the findings. Until the thread has
+    finished, pages show the old findings."""
 
     def __init__(self, run: OpenedRun) -> None:
         self._run = run
@@ -49,7 +48,7 @@ class Findings:
         self._working = False
 
     def now(self) -> FoundReport:
-        """Return the last report, and start a new one in the background if the run has changed."""
+        """Return the last report. If the run has changed, start to compute a new report in the background."""
         with self._lock:
             version = self._run.version
             if self._found.version != version and not self._working:
@@ -65,7 +64,7 @@ class Findings:
         try:
             with self._run.snapshot() as run:
                 found = FoundReport(version, examine(with_evaluations(run)))
-        except Exception as error:  # noqa: BLE001 - an unusual dump: show the error, and try the next version again
+        except Exception as error:  # noqa: BLE001 - an unusual dump: show the error; a new version is checked again
             found = FoundReport(version, self._found.report, str(error) or type(error).__name__)
         with self._lock:
             self._found, self._working = found, False

@@ -1,4 +1,4 @@
-"""Makes a page of rollouts, with the rows of a selection, their counts, and the available filter values."""
+"""Prepares a page of rollouts with the selected rows, their counts, and the values for each filter."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from outrider.view.rollout_filter import EXACT, PAGE, RolloutFilter
 from outrider.view.text_search import PATIENCE, Searched
 
 CHOICES = ("split", "model", "test_set", "level", "verdict", "stage", "stream", "context", "stop")
-"""Filters for which the page offers a list of values."""
+"""Filters whose values the page lists for selection."""
 _MOST_CHOICES = 40
-_PREVIEW = 240  # number of characters of a text that the list shows
+_PREVIEW = 240  # characters that the list shows per text
 
 
 class Listing(NamedTuple):
-    """Rows with the beginning of their text, and counts over all pages.
+    """The rows of one page, with the beginning of each text, and counts over all pages.
 
     Attributes:
-        tokens: total tokens; None for rollout files without token counts.
-        searched: progress of the text search; None without a search.
+        tokens: total tokens of all selected rollouts; None for rollout files without token counts.
+        searched: progress of the text search; None if the selection has no text search.
     """
 
     rows: list[Row]
@@ -54,7 +54,7 @@ def listing(run: OpenedRun, chosen: RolloutFilter) -> Listing:
 def selected(
     run: OpenedRun, chosen: RolloutFilter, patience: float | None = PATIENCE
 ) -> tuple[str, list[Any], Searched | None]:
-    """Return SQL for the rows of a selection, the parameters of the SQL, and the progress of the text search, if any.
+    """Return SQL for the selected rows, the SQL's parameters, and the progress of the text search (None without one).
 
     Args:
         run: the run.
@@ -64,7 +64,7 @@ def selected(
     condition, values = chosen.condition()
     if not chosen.text:
         return f"(SELECT rowid, * FROM seen WHERE {condition})", values, None
-    # texts are on disk: read only files with rows that meet the other conditions, in the order of the list
+    # texts are on disk, so read only files with rows that meet the other conditions, in the order of the list
     files = run.rows(
         f"SELECT file FROM seen WHERE {condition} GROUP BY file ORDER BY min(split <> 'train'), min(step), file", values
     )
@@ -75,7 +75,7 @@ def selected(
 
 
 def texts_of(run: OpenedRun, rows: list[Row], names: Sequence[str], longest: int = 0) -> dict[tuple[str, int], Row]:
-    """Return text columns of ``rows`` by (file, row). Texts are cut after ``longest`` characters (0: not cut)."""
+    """Return text columns of ``rows`` by (file, row). Texts are cut to ``longest`` characters (0: no limit)."""
     if not rows:
         return {}
     places = [(row["file"], row["row"]) for row in rows]

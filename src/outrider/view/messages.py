@@ -15,14 +15,14 @@ _HEADING = re.compile(rf"(?:\A|\n\n)\[({'|'.join(ROLES)})\]\n")
 
 
 class Message(NamedTuple):
-    """A message. In a rollout's own text, the role is ``policy`` or ``environment``."""
+    """A role and its text. In a rollout's response, the role is ``policy`` or ``environment``."""
 
     role: str
     text: str
 
 
 def messages_in(text: str) -> list[Message]:
-    r"""Return the messages in a text from an importer, which writes each message after its role in brackets.
+    r"""Return the messages in a text that an importer wrote, with each role in brackets before its message.
 
     The list is empty if the text has no roles.
 
@@ -36,7 +36,9 @@ def messages_in(text: str) -> list[Message]:
 
 
 def turns_of(text: str, observations: Sequence[tuple[int, int]]) -> list[Message]:
-    """Split a response into turns at its observations (begin and end in characters); empty without observations.
+    """Split a response into turns at its observations, whose bounds are in characters.
+
+    Without observations, the list is empty.
 
     >>> [turn.role for turn in turns_of("2 + 2 is [calc: 4] so 4", [(9, 18)])]
     ['policy', 'environment', 'policy']
@@ -49,7 +51,7 @@ def messages_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Message]:
     """Return the messages of a tokenized prompt; empty if no role follows a special token.
 
     The chat templates of ChatML (Qwen, SmolLM2), Gemma and Llama 3 are supported. In these templates, a role follows a
-    special token, either alone or on its own line. A message without text, such as the generation prompt, is excluded.
+    special token, either alone or on its own line. A message without text, such as the generation prompt, is omitted.
     """
     special = {id for id, token in tokenizer.get_added_tokens_decoder().items() if token.special}
     found: list[Message] = []
@@ -58,13 +60,13 @@ def messages_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Message]:
         first, line, rest = text.partition("\n")
         if first.strip() in ROLES and line and rest.strip():
             found.append(Message(first.strip(), rest.strip("\n")))
-        elif text.strip() in ROLES:  # role alone: its message follows the next special token
+        elif text.strip() in ROLES:  # only a role, so the message follows the next special token
             role = text.strip()
         elif role and text.strip():
             found.append(Message(role, text.strip("\n")))
             role = ""
         elif text.strip():
-            return []  # text without a role: an unsupported template
+            return []  # text without a role, so the template is unsupported
     return found
 
 

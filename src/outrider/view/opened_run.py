@@ -1,4 +1,4 @@
-"""An opened run, with the numbers of all rollouts in an in-memory table that is updated when the run has new files."""
+"""An opened run. An in-memory table holds the numbers of all rollouts, and is updated when the run has new files."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from outrider.report.run import is_run, quoted, reopened, rows_of_files
 from outrider.view.text_search import TextSearch
 
 KEPT_SEARCHES = 16
-IN_USE = 60.0  # seconds for which a page may still read the results of a search that it requested
-LOOK = 2.0  # minimum seconds between checks of the folder
+IN_USE = 60.0  # seconds for which search results are kept after a page requested them
+LOOK = 2.0  # minimum seconds between two checks of the folder for changes
 TEXTS = ("text", "prompt", "answer", "detail")
 """Columns with texts, which stay on disk."""
 NUMBERS = tuple(name for name in PLAIN.names if name not in TEXTS)
@@ -34,19 +34,19 @@ T = TypeVar("T")
 
 
 class OpenedRun:
-    """A run folder, or another framework's rollout files (a dump), which the viewer's pages can query.
+    """A run folder, or another framework's rollout files (a dump), that the viewer's pages can query.
 
-    The table ``seen`` has one row per rollout, with the columns of :data:`outrider.importers.plain.PLAIN` except texts,
-    and with ``file`` and ``row`` as the rollout's location. The relation ``texts`` has the texts by location. A rollout
-    file is read once, and again if it changes. If a file is removed, as when a resumed run moves steps away, the rows
-    of this file are deleted.
+    The table ``seen`` has one row per rollout, with the columns of :data:`outrider.importers.plain.PLAIN` except texts.
+    Its columns ``file`` and ``row`` are the rollout's location, by which the relation ``texts`` finds texts. A rollout
+    file is read again only if it changes. If a file is removed, for example because a resumed run moved a step's
+    files away, its rows are deleted.
 
     Args:
         path: run folder, or rollout files of another framework.
         columns: for another framework's files, the record field for each column; see :func:`outrider.importers.read`.
 
     Raises:
-        UserError: ``path`` does not exist, or nothing at ``path`` can be read.
+        UserError: ``path`` does not exist, or contains no readable run or rollouts.
     """
 
     def __init__(self, path: Path, columns: Mapping[str, str] | None = None) -> None:
@@ -99,7 +99,7 @@ class OpenedRun:
                 self._known = state
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        """Return the result of a query as one mapping per row, with None for null. Any thread may call this method."""
+        """Return one mapping per row of a query's result, with None for null. Any thread may call this method."""
         cursor = self.data.db.cursor()
         try:
             cursor.execute(sql, list(values))
@@ -110,7 +110,7 @@ class OpenedRun:
 
     @contextmanager
     def snapshot(self) -> Iterator[RunData]:
-        """Context manager that yields the run in its current state, so that a report's checks use in-memory numbers."""
+        """Context manager that yields the run in its current state. A report's checks on it use in-memory numbers."""
         cursor = self.data.db.cursor()
         try:
             with self._lock:
@@ -118,13 +118,13 @@ class OpenedRun:
                 cursor.begin()
                 cursor.execute(
                     "SELECT file FROM seen LIMIT 1"
-                ).fetchall()  # a transaction sees the state at its first query
+                ).fetchall()  # the transaction sees the state at the time of this first query
             yield replace(self.data, db=cursor, numbers="seen")
         finally:
             cursor.close()
 
     def _view_of_rollouts(self) -> str:
-        """Return SQL that creates the view ``rollouts`` for a single cursor, without the skipped files."""
+        """Return SQL that creates the view ``rollouts`` for a single cursor, without the files to skip."""
         if not self.data.has("files"):
             texts = ", ".join(f"texts.{name}" if name in TEXTS else f"seen.{name}" for name in PLAIN.names)
             return f"CREATE TEMP VIEW rollouts AS SELECT {texts} FROM seen JOIN texts USING (file, row)"
@@ -136,7 +136,7 @@ class OpenedRun:
         return f"CREATE TEMP VIEW rollouts AS SELECT {', '.join(PLAIN.names)} FROM rollouts_on_disk WHERE {which}"
 
     def kept(self, name: str, make: Callable[[], T]) -> T:
-        """Return the result of ``make``, which is computed once for each state of the run."""
+        """Return the result of ``make``, which is called only once for each state of the run."""
         with self._lock:
             making = self._making.setdefault(name, threading.RLock())
         with making:  # a lock per name, so that a slow list does not block other pages
@@ -147,10 +147,10 @@ class OpenedRun:
             return found
 
     def search(self, text: str, files: Sequence[str]) -> TextSearch:
-        """Return the search for rollouts in ``files`` whose text contains ``text``; start it if it is new.
+        """Return the search for rollouts in ``files`` whose text contains ``text``. A new search is started here.
 
-        The last few searches are kept, since a page queries counts and rows separately, and a user may open the next
-        page.
+        The last few searches are kept, since a page queries counts and rows separately, and since a user may open the
+        next page.
         """
         key = (text, tuple(files), self.version)
         with self._lock:
@@ -180,7 +180,7 @@ class OpenedRun:
         self.data.db.close()
 
     def _state(self) -> tuple[object, ...]:
-        """Return a value that changes when files or metrics change. This takes a millisecond for a thousand files."""
+        """Return a value that changes when files or metrics change. With a thousand files, this takes a millisecond."""
         if not self._follows:
             return ()
         folders = [self.path / "rollouts", self.path / "evaluations"]
@@ -195,7 +195,7 @@ class OpenedRun:
 
     def _take_new(self) -> None:
         db, names, texts = self.data.db, ", ".join(NUMBERS), ", ".join(TEXTS)
-        if not self.data.has("files"):  # a table in memory, which other cursors do not see, or no rollouts yet
+        if not self.data.has("files"):  # rollouts in memory, which other cursors cannot see, or none yet
             db.execute("DELETE FROM seen")  # all files of a run may have been moved away
             db.execute("DROP VIEW IF EXISTS texts" if not self._empty_before else "SELECT 1")
             db.execute("CREATE OR REPLACE TEMP TABLE dump AS SELECT row_number() OVER () - 1 AS row, * FROM rollouts")
@@ -214,7 +214,7 @@ class OpenedRun:
         there = {row[0] for row in db.execute("SELECT DISTINCT filename FROM files").fetchall()}
         known = {row[0] for row in db.execute("SELECT DISTINCT file FROM seen").fetchall()}
         stamps = {file: _stamp(Path(file))[1:] for file in there}
-        # a resumed run moves steps away and writes files with the same names
+        # a resumed run moves old files away and writes new files with the same names
         changed = {file for file in known & there if self._stamps.get(file) != stamps[file]}
         self._stamps = stamps
         known -= changed
@@ -238,7 +238,7 @@ class OpenedRun:
 
 
 def _stamp(entry: os.DirEntry[str] | Path) -> tuple[str, int, int]:
-    """Return name, size and modification time; size and time are 0 if the file has just been removed."""
+    """Return a file's name, size and modification time. If the file has just been removed, size and time are 0."""
     try:
         found = entry.stat()
     except FileNotFoundError:

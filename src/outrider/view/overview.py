@@ -1,4 +1,4 @@
-"""The first page of a run, with key numbers and curves."""
+"""Computes the key numbers and the curves for the first page of a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def budget(run: OpenedRun) -> list[Row]:
 
 
 def facts(run: OpenedRun) -> dict[str, str]:
-    """Return the recipe, the model, and the number of rollouts and the duration, both of training and of evaluation."""
+    """Return the recipe, the model, and the numbers of rollouts and the durations of training and of evaluation."""
     config = run.data.config
     totals = {row["split"]: row for row in _totals(run)}
     found: dict[str, str] = {}
@@ -52,7 +52,7 @@ def facts(run: OpenedRun) -> dict[str, str]:
 
 
 def _amount(totals: Sequence[Row]) -> str:
-    """Format the number of rollouts, and the number of tokens if it is known.
+    """Format the number of rollouts and, if known, the number of tokens.
 
     >>> _amount([{"rollouts": 8, "tokens": 100}]), _amount([{"rollouts": 8, "tokens": None}])
     ('8 rollouts, 100 tokens', '8 rollouts')
@@ -63,7 +63,7 @@ def _amount(totals: Sequence[Row]) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Format a duration in minutes, or in seconds below two minutes.
+    """Format a duration in minutes, or in seconds if it is below two minutes.
 
     >>> _duration(90), _duration(7200)
     ('90 seconds', '120 minutes')
@@ -80,7 +80,7 @@ def _unfinished(folder: Path) -> float | None:
 
 
 def _seconds(folder: Path) -> float:
-    """Return the seconds of all phases of all steps, without evaluations."""
+    """Return the total seconds of all phases in all training steps, without evaluations."""
     steps = RunFolder(folder).timing()
     named = ((name, value) for step in steps for name, value in step.items() if not name.startswith(_OVERLAPPED))
     return sum(value for name, value in named if name not in _NO_PHASES and value == value)
@@ -94,9 +94,10 @@ def _totals(run: OpenedRun) -> list[Row]:
 
 
 def curves(run: OpenedRun, over: str = "step") -> list[Figure]:
-    """Plot reward, groups by outcome, entropy, length and pass@k, over steps or over ``tokens`` generated in training.
+    """Return plots of reward, groups by outcome, entropy, length and pass@k.
 
-    The curves are computed from rollouts, so that they are also available for another framework's rollouts.
+    The x axis is the step or the number of ``tokens`` generated in training. The curves are computed from rollouts, so
+    that curves are also available for another framework's rollouts.
     """
     figures = run.kept("curves", lambda: _curves(run))
     if over == "step":
@@ -128,8 +129,8 @@ def tokens_by_step(run: OpenedRun) -> dict[int, int]:
 
 
 def _at(steps: Sequence[int], spent: Sequence[int], step: int) -> int:
-    """Return the number of training tokens up to ``step``, which need not be a training step; 0 before the first
-    training step."""
+    """Return the number of tokens generated in training up to ``step``; 0 before the first training step. ``step`` may
+    be a step without training."""
     before = bisect_right(steps, step)
     return spent[before - 1] if before else 0
 

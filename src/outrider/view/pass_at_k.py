@@ -1,6 +1,6 @@
 """Computes pass@k before and after training, from the first and last evaluation or, without any, from training groups.
 
-For another framework's rollouts of several models, the module computes pass@k of each model instead.
+If another framework's rollouts come from several models, the module computes pass@k of each model instead.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class BeforeAfter(NamedTuple):
     """Metrics before and after training, or of several models.
 
     Attributes:
-        names: names of the two times (or of the only time), or of the models.
-        rows: for each metric, an interval for each name; None if unknown.
-        note: sentence on the source of the numbers.
+        names: names of the two times (or of a single time), or model names.
+        rows: for each metric, its value with an interval for each name, in order; None if unknown.
+        note: sentence for the page that explains the source of the numbers.
         by_model: whether ``names`` are model names.
     """
 
@@ -44,7 +44,7 @@ class BeforeAfter(NamedTuple):
         return len(self.names) > 1 and not self.by_model
 
     def change(self, measure: str) -> float | None:
-        """Return the metric at the second time minus the metric at the first time; None if either is unknown."""
+        """Return how much a metric changes from the first time to the second; None if either value is unknown."""
         first, last = self.rows[measure]
         if first is None or last is None or first.value != first.value or last.value != last.value:
             return None
@@ -54,8 +54,8 @@ class BeforeAfter(NamedTuple):
 def before_after(run: OpenedRun) -> BeforeAfter | None:
     """Return pass@k before and after training, or by model; None without verified rollouts.
 
-    The sources, in order of preference, are the evaluations that the run recorded, evaluation rollouts, and the first
-    and last fifth of the training steps. In training, only the first stage's rollouts from plain prompts count.
+    The preferred source is the recorded evaluations, followed by evaluation rollouts and by the first and last fifth of
+    the training steps. Of training rollouts, only those of the first stage from plain prompts count.
     """
     return run.kept("pass@k", lambda: _written(run) or _counted(run))
 
@@ -116,9 +116,9 @@ def _steps(run: OpenedRun, split: str) -> list[int]:
 
 
 def _curve(run: OpenedRun, split: str, first: int, last: int, model: str = "") -> dict[int, Interval]:
-    """Return pass@k for each k that is a power of two, up to the group size that nine in ten groups reach.
+    """Return pass@k for k = 1, 2, 4, …, up to the group size that nine in ten groups reach.
 
-    ``model`` selects the rollouts of one model; "" selects all models.
+    ``model`` selects the rollouts of one model; "" selects the rollouts of all models.
     """
     rows = run.rows(_COUNTS, [split, first, last, model, split])
     if not rows:
@@ -130,7 +130,7 @@ def _curve(run: OpenedRun, split: str, first: int, last: int, model: str = "") -
 
 
 def _known(rows: dict[str, list[Interval | None]]) -> dict[str, list[Interval | None]]:
-    """Return the metrics that are known for at least one name."""
+    """Return only the metrics that have a value for at least one name."""
     return {
         name: each for name, each in rows.items() if any(one is not None and one.value == one.value for one in each)
     }

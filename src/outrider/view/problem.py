@@ -1,4 +1,4 @@
-"""The history of one problem in a run, with pass rate and cost at each step, and the first and last success."""
+"""Computes the history of one problem in a run: pass rate and cost at each step, and the first and last success."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from outrider.report.findings.base import wilson
 from outrider.view.listing import texts_of
 from outrider.view.opened_run import OpenedRun, Row
 
-_Z = 1.96  # standard errors of a 95 % interval
+_Z = 1.96  # half-width of a 95 % interval in standard errors
 
 
 class ProblemStep(NamedTuple):
@@ -40,7 +40,7 @@ class ProblemStep(NamedTuple):
         return self.correct / self.verified if self.verified else None
 
     def with_(self, other: ProblemStep | None) -> ProblemStep:
-        """Return the sum of this group and another group of the same step."""
+        """Return the counts of this group and another group of the same step together."""
         if other is None:
             return self
         verified, correct = self.verified + other.verified, self.correct + other.correct
@@ -51,14 +51,14 @@ class ProblemStep(NamedTuple):
 
     @property
     def pass_rate(self) -> Interval | None:
-        """The pass rate of the verified rollouts with its interval; None without verdicts."""
+        """The pass rate of the verified rollouts, with its 95 % interval; None without verdicts."""
         if self.rate is None or self.low is None or self.high is None:
             return None
         return Interval(self.rate, self.low, self.high, self.verified)
 
     @property
     def shown(self) -> str:
-        """The pass rate in words."""
+        """The pass rate as a text for the page."""
         return f"{self.correct} of {self.verified} times ({percent(self.correct / self.verified)})"
 
 
@@ -69,8 +69,7 @@ class ProblemHistory(NamedTuple):
         steps: groups of the problem by split, then by step.
         first_success, last_success: first and last successful rollout with texts, from training if the problem was
             trained on, otherwise from evaluations; None without a success.
-        last_failure: last failed rollout with its text, from training or evaluations as for the successes; None without
-            a failure.
+        last_failure: last failed rollout with its text, from the same source as the successes; None without a failure.
     """
 
     id: str
@@ -82,11 +81,11 @@ class ProblemHistory(NamedTuple):
 
     @property
     def story(self) -> str:
-        """One sentence on when training first and last solved the problem, and one sentence on evaluations."""
+        """One sentence about the first and last success in training, and one sentence about evaluations."""
         return " ".join(filter(None, (self._trained(), self._evaluated())))
 
     def of_split(self, split: str) -> list[ProblemStep]:
-        """Return the steps of a split with verified rollouts, in order, with the groups of each step combined."""
+        """Return one entry for each step of a split with verified rollouts, in order; groups are combined."""
         found: dict[int, ProblemStep] = {}
         for one in self.steps:
             if one.split == split and one.verified:
@@ -165,7 +164,7 @@ def problem_history(run: OpenedRun, problem: str) -> ProblemHistory:
 
 
 def elsewhere(run: OpenedRun, problem: str) -> ProblemHistory | None:
-    """Return the history of a problem in another run, ``run``; None if this run has no rollout of the problem."""
+    """Return the history of a problem in ``run``, another run; None if ``run`` has no rollout of the problem."""
     met = run.rows("SELECT count(*) AS n FROM seen WHERE problem_id = ?", [problem])[0]["n"]
     return problem_history(run, problem) if met else None
 

@@ -8,11 +8,12 @@ from outrider.report.content import Figure, Series
 from outrider.view.problem import ProblemHistory
 
 SPLITS = {"train": "training", "evaluate": "evaluations"}
-"""Names of the curves by split. view.js reads these names when the user clicks on a curve."""
+"""Names of the curves by split. view.js uses these names when the user clicks on a curve."""
 
 
 def pass_rates(history: ProblemHistory) -> list[Figure]:
-    """Plot the pass rate in training and in evaluations with 95 % intervals, and the predicted pass rate, if any.
+    """Return a plot of the pass rate in training and in evaluations, with 95 % intervals, and of any predicted pass
+    rate.
 
     The list is empty if fewer than two steps have verdicts.
     """

@@ -1,4 +1,4 @@
-"""Filters and order of the list of problems. Both are part of the URL, so that a list can be shared."""
+"""Filters and sort order for the list of problems. Both are part of the URL, so that users can share a list."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ KINDS = {
     "still solved": "solved in the first and in the last step with verdicts",
     "not verified": "no rollout has a verdict",
 }
-"""Kinds of problems by how their success changed, with explanations; each problem has one kind."""
+"""Kinds of problems by the change of their pass rate, with explanations. Each problem has exactly one kind."""
 USES = {
     "trained on": "rollouts in training only",
     "held out": "rollouts in evaluations only",
     "trained on and evaluated": "rollouts in both",
 }
-"""Uses of problems (such as training or held out), with explanations; each problem has one use."""
+"""Uses of problems (such as training or held out), with explanations. Each problem has exactly one use."""
 ORDERS = {
     "largest drop": "coalesce(best_rate - last_rate, 0) DESC",
     "largest gain": "coalesce(change, 0) DESC",
@@ -31,7 +31,7 @@ ORDERS = {
     "most tokens": "tokens DESC NULLS LAST",
     "latest first success": "first_success DESC NULLS LAST",
 }
-"""Possible orders of the list, with their SQL; the first order is the default."""
+"""Sort orders of the list, with their SQL. The first order is the default."""
 FILTERS = ("use", "kind", "level")
 _KNOWN: Mapping[str, Mapping[str, str]] = {"kind": KINDS, "use": USES}
 
@@ -74,7 +74,7 @@ class ProblemFilter:
         return cls(filters, order, page_of(asked))
 
     def condition(self, without: str = "") -> Condition:
-        """Return the SQL condition of all filters except the filter ``without``, so that its values can be counted."""
+        """Return the SQL condition of all filters but ``without``, under which that filter's values are counted."""
         kept = {name: value for name, value in self.filters.items() if name != without}
         return Condition(" AND ".join(f'"{name}" = ?' for name in kept) or "true", list(kept.values()))
 

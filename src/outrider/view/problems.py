@@ -1,4 +1,4 @@
-"""The list of a run's problems, with status, cost, and first and last success."""
+"""Computes the list of a run's problems, with the status, cost, and first and last success of each problem."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from outrider.view.opened_run import OpenedRun, Row
 from outrider.view.problem_filter import FILTERS, KINDS, ORDERS, USES, ProblemFilter
 
 SHOWN = 100
-_MOST_LEVELS = 40  # with more levels, the filter is a text field
+_MOST_LEVELS = 40  # with more levels, the level filter is a text field instead of a list
 _DRAWN = f"split <> 'greedy' AND {SAMPLED}"
-# ranked within each use, so that among ties, trained and held-out problems alternate
+# problems are ranked within each use, so that trained and held-out problems alternate in a list with ties
 _PROBLEMS = f"""
 WITH each AS (
     SELECT problem_id, coalesce(any_value(nullif(level, '')), 'none') AS level,
@@ -47,8 +47,8 @@ class ProblemList(NamedTuple):
             last pass rate minus the first, None for a single step. ``steps_since`` is the number of steps after the
             last success.
         total: number of selected problems.
-        counts: for each filter, its values, and the number of problems that each value would select together with the
-            other filters. If there are too many levels, their list is empty. A filter with only one value is excluded.
+        counts: for each filter, its values, each with the number of problems that it would select under the other
+            filters. If there are too many levels, their list is empty. A filter with only one value is excluded.
     """
 
     rows: list[Row]
@@ -94,6 +94,6 @@ def _gathered(run: OpenedRun) -> dict[str, list[str]]:
         found["use"].sort(key=[*USES].index)
     there = {row["kind"] for row in run.rows("SELECT DISTINCT kind FROM problems")}
     found.pop("kind", None)
-    if there != {"not verified"}:  # kinds without problems stay, since "no problem was lost" is informative
+    if there != {"not verified"}:  # keep kinds without problems, since "no problem was lost" is informative
         found["kind"] = [kind for kind in KINDS if kind in there or kind != "not verified"]
     return {name: found[name] for name in FILTERS if name in found}

@@ -1,4 +1,4 @@
-"""Reads the prompts of problems, from one rollout per problem."""
+"""Reads the prompt of each problem from one of the problem's rollouts."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ QUALIFY row_number() OVER (PARTITION BY problem_id ORDER BY context <> 'plain', 
 
 
 class Prompt(NamedTuple):
-    """A prompt, and the question in it: the last message, or the whole prompt if it has no messages."""
+    """A prompt and its question. The question is the last message, or the whole prompt if it has no messages."""
 
     text: str
     question: str
 
 
 def prompts_of(run: OpenedRun, problems: Sequence[str], tokenizer: Tokenizer | None) -> dict[str, Prompt]:
-    """Return prompts by problem id, without added examples or hints if possible. Unknown prompts are excluded."""
+    """Return prompts by problem id, if possible without added examples or hints. Unknown prompts are excluded."""
     places = run.rows(_PLACES, [list(problems)])
     if not run.has_tokens:
         texts = texts_of(run, places, ["prompt"])

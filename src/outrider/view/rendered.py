@@ -1,4 +1,4 @@
-r"""Renders a response with Markdown and formulas, as HTML that can neither run code nor load anything.
+r"""Renders the Markdown and the formulas of a response as HTML that can neither run code nor load anything.
 
 HTML, links and images in Markdown are shown as text, so that a page makes no requests. Formulas in ``$``, ``$$``,
 ``\(`` or ``\[`` become MathML, which browsers render natively. A formula that cannot be parsed is shown as source.
@@ -24,7 +24,7 @@ _TAGS = {
     *("math", "mrow", "mi", "mn", "mo", "mtext", "mspace", "msup", "msub", "msubsup", "mfrac", "msqrt", "mroot"),
     *("mtable", "mtr", "mtd", "mover", "munder", "munderover", "mstyle", "mpadded", "mphantom", "menclose"),
 }
-_DEFINES = re.compile(r"\\(?:new|renew|def|Declare)")  # macros may grow without bound
+_DEFINES = re.compile(r"\\(?:new|renew|def|Declare)")  # macro expansion may grow without bound
 _BRACKETS = (
     (re.compile(r"\\\[(.{1,2000}?)\\\]", re.DOTALL), r"$$\1$$"),
     (re.compile(r"\\\((.{1,2000}?)\\\)"), r"$\1$"),
@@ -32,7 +32,7 @@ _BRACKETS = (
 
 
 def rendered(text: str) -> Markup:
-    r"""Return a text as HTML.
+    r"""Return a response's text as safe HTML.
 
     >>> rendered("**so** <b>"), "<msup><mi>x</mi><mn>2</mn></msup>" in rendered("$x^2$")
     (Markup('<p><strong>so</strong> &lt;b&gt;</p>\n'), True)
@@ -55,7 +55,7 @@ def _markdown() -> Any:
 
 
 def _mathml(source: str, options: dict[str, Any]) -> str:
-    """Return a formula as MathML, or its source as code if it cannot be converted."""
+    """Return a formula as MathML. If the formula cannot be converted, return its source as code."""
     whole = bool(options.get("display_mode"))
     try:
         if len(source) > _FORMULA or _DEFINES.search(source):

@@ -14,7 +14,7 @@ from outrider.view.opened_run import OpenedRun, Row
 from outrider.view.tokens import ShownToken, analysed_tokens, tokens_of
 from outrider.view.trained import clip_of
 
-# COLUMNS selects only existing columns, since files of earlier Outrider versions lack some columns
+# COLUMNS selects only existing columns, since files from earlier Outrider versions lack some columns
 _RECORD = """
 SELECT COLUMNS('^(prompt_ids|prefix_text|token_ids|logprobs|entropies|trainable|observations|advantages|log_ratios)$')
 FROM read_parquet(?, file_row_number = true) WHERE file_row_number = ?
@@ -22,8 +22,7 @@ FROM read_parquet(?, file_row_number = true) WHERE file_row_number = ?
 
 
 class Branching(NamedTuple):
-    """A branch of a rollout, given by the number of the rollout's own tokens before the branch point, and the branch's
-    row."""
+    """A branch of a rollout, as the number of the rollout's own tokens before the branch point and the branch's row."""
 
     at: int
     row: Row
@@ -40,8 +39,8 @@ class ShownRollout(NamedTuple):
         tokens: the rollout's own tokens; empty without tokens on disk or without a tokenizer on this machine.
         messages: messages of the prompt; empty if the prompt has no roles.
         turns: turns of the response; empty if the response is a single text.
-        observed: for each turn to which an environment replied, the number of own tokens before the reply, the number
-            of tokens in the reply, and whether the turn's request was invalid.
+        observed: for each reply of an environment, the number of own tokens before the reply, the number of tokens in
+            the reply, and whether the policy's request was invalid.
     """
 
     row: Row
@@ -98,7 +97,7 @@ def branchings(row: Row, group: Sequence[Row]) -> list[Branching]:
 def group_of(run: OpenedRun, row: Row) -> list[Row]:
     """Return all rollouts of a rollout's group, with the beginnings of their texts.
 
-    A branch comes after the rollout that it continues. ``depth`` is a rollout's depth in the tree of branches.
+    Each branch comes after the rollout that it continues. ``depth`` is a rollout's depth in the tree of branches.
     """
     rows = run.rows(
         "SELECT * FROM seen WHERE split = ? AND step = ? AND group_id = ? ORDER BY member",
@@ -109,7 +108,7 @@ def group_of(run: OpenedRun, row: Row) -> list[Row]:
 
 
 def _as_tree(rows: list[Row]) -> list[Row]:
-    """Sort rows depth-first. A rollout counts as a root if its parent is missing, or if it is its own parent."""
+    """Sort rows depth-first. A rollout whose parent is missing or is the rollout itself counts as a root."""
     first: dict[str, int] = {}
     for at, row in enumerate(rows):
         first.setdefault(f"{row['group_id']}/{row['member']}", at)
@@ -123,6 +122,6 @@ def _as_tree(rows: list[Row]) -> list[Row]:
         at, depth = waiting.pop()
         depths[at] = depth
         waiting += [(child, depth + 1) for child in reversed(below.get(at, []))]
-    # damaged files may have a cycle of parents, which no root reaches
+    # in damaged files, parents may form a cycle, which no root reaches
     order = [*depths, *(at for at in range(len(rows)) if at not in depths)]
     return [rows[at] | {"depth": depths.get(at, 0)} for at in order]

@@ -1,4 +1,4 @@
-"""Filters and order of a page of rollouts. Both are part of the URL, so that a page can be shared."""
+"""Filters and sort order for a page of rollouts. Both are part of the URL, so that users can share a page."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ EXACT = {
     "context": "context",
     "stop": "stop",
 }
-"""Filters by a single value, with the filtered columns. The value "" selects rollouts without a value, for example
-without a verdict."""
+"""Filters that accept a single value, with their columns. The value "none" selects rollouts without a value, for
+example without a verdict."""
 RANGES = {
     "step": "step",
     "tokens": "tokens",
@@ -37,7 +37,7 @@ RANGES = {
     "turns": "turns",
     "seconds": "seconds",
 }
-"""Filters by a number or a range ``low..high`` (either end may be missing), with the filtered columns."""
+"""Filters that accept a number or a range ``low..high``, with their columns. Either end may be missing."""
 FRACTIONS = {name for name in RANGES.values() if PLAIN.field(name).type == pa.float64()}
 SORTS = (*RANGES, "level", "verdict", "stage", "stop", "member", "problem")
 PAGE = 50
@@ -80,7 +80,7 @@ class RolloutFilter:
         for name in asked:
             if name not in known:
                 raise UserError(f"there is no filter {name!r}; {nearest(name, known)}")
-        # an empty form field filters nothing; "none" selects rollouts without a value
+        # an empty form field is no filter; "none" selects rollouts without a value
         filters = {name: asked[name] for name in (*EXACT, *RANGES) if asked.get(name)}
         for name in RANGES:
             if name in filters:
@@ -93,7 +93,7 @@ class RolloutFilter:
         return cls(filters, asked.get("text", ""), used, sort, page_of(asked))
 
     def condition(self) -> Condition:
-        """Return the SQL condition of all filters except the text, which is searched in ``texts``."""
+        """Return the SQL condition of all filters except the text search, which reads ``texts`` separately."""
         parts: list[str] = []
         values: list[Any] = []
         for name, value in self.filters.items():
@@ -115,7 +115,7 @@ class RolloutFilter:
         return Condition(" AND ".join(parts) or "true", values)
 
     def order(self) -> str:
-        """Return the SQL after ``ORDER BY``. Ties are ordered by split (training first), then by step, group and
+        """Return the SQL that follows ``ORDER BY``. Ties are sorted by split (training first), step, group and
         member."""
         key, down = self.sort.removeprefix("-"), self.sort.startswith("-")
         column = _COLUMN.get(key, "")
@@ -130,7 +130,7 @@ class RolloutFilter:
         return urlencode({name: value for name, value in asked.items() if value not in ("", None)})
 
     def sorted_by(self, name: str) -> str:
-        """Return the URL query sorted by ``name``: descending, or ascending if the order is already descending."""
+        """Return the URL query that sorts by ``name``, descending, or ascending if the order is already descending."""
         return self.address(sort=f"-{name}" if self.sort != f"-{name}" else name, page=None)
 
 
@@ -147,7 +147,7 @@ def page_of(asked: Mapping[str, str]) -> int:
 
 
 def _ends(name: str, value: str) -> tuple[float | None, float | None]:
-    """Return the lower and the upper bound of a range, with None for an open end. A single number gives both bounds.
+    """Return the lower and upper bound of a range, with None for an open end. A single number is both bounds.
 
     >>> _ends("step", "3"), _ends("step", "3.."), _ends("step", "..0.5")
     ((3.0, 3.0), (3.0, None), (None, 0.5))

@@ -36,14 +36,14 @@ _HEADERS = {
 class Guard:
     """Middleware that restricts access and adds security headers to every response.
 
-    Without a token, only requests to this machine's own host names are answered. If other host names were answered as
-    well, another site could point its host name at this address (DNS rebinding) and read the rollouts. With a token,
-    every request needs the token.
+    Without a token, the middleware accepts only requests to this machine's own host names. Otherwise, another site
+    could point its host name at this address (DNS rebinding) and read the rollouts. With a token, every request needs
+    the token.
 
     Args:
         app: the application to protect.
-        token: value that ``?token=`` must have in the first request, after which a cookie keeps it; "": no token is
-            needed.
+        token: value that ``?token=`` must have in the browser's first request; a cookie keeps the value for later
+            requests. "" means that no token is needed.
     """
 
     def __init__(self, app: ASGIApp, token: str = "") -> None:
@@ -77,7 +77,7 @@ class Guard:
         given = request.query_params.get("token")
         if given is not None and hmac.compare_digest(given.encode(), self.token.encode()):
             answer = RedirectResponse(str(request.url.remove_query_params("token")), 303)
-            answer.set_cookie(cookie, self.token, httponly=True, samesite="lax")  # lax: a link in a message works
+            answer.set_cookie(cookie, self.token, httponly=True, samesite="lax")  # lax: links in messages work
             return answer
         kept = request.cookies.get(cookie, "")
         if hmac.compare_digest(kept.encode(), self.token.encode()):

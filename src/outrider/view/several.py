@@ -1,4 +1,4 @@
-"""Shows several runs side by side, with the runs' curves, and the problems with different pass rates."""
+"""Compares several runs side by side, by their curves and by the problems whose pass rates differ between runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GROUP BY problem_id
 
 
 def names_of(runs: Sequence[OpenedRun]) -> list[str]:
-    """Return a name for each run. If names are equal, all but the first get a number.
+    """Return a unique name for each run. If runs have the same name, all but the first get a number.
 
     >>> from types import SimpleNamespace as Named
     >>> names_of([Named(name="a"), Named(name="b"), Named(name="a")])
@@ -35,8 +35,8 @@ def names_of(runs: Sequence[OpenedRun]) -> list[str]:
 
 
 def curves_together(runs: Sequence[OpenedRun], over: str = "step") -> list[Figure]:
-    """Plot each curve that several runs have, with one line per run. For pass@k, plot only the minimum and the maximum
-    k."""
+    """Return a plot for each curve that several runs have, with one line per run. pass@k is plotted only for the
+    minimum and the maximum k."""
     found: dict[str, Figure] = {}
     for name, run in zip(names_of(runs), runs, strict=True):
         for figure in curves(run, over):
@@ -45,7 +45,7 @@ def curves_together(runs: Sequence[OpenedRun], over: str = "step") -> list[Figur
             for series in figure.series if len(figure.series) == 1 else (figure.series[0], figure.series[-1]):
                 whole = len(figure.series) == 1
                 id, title = (figure.id, figure.title) if whole else (f"{figure.id}-{series.name}", series.name)
-                if all(math.isnan(y) for y in series.y):  # rollout files without this metric
+                if all(math.isnan(y) for y in series.y):  # the rollout files lack this metric
                     continue
                 of = found.setdefault(id, replace(figure, id=id, title=title, series=[]))
                 of.series.append(replace(series, name=name))
@@ -53,12 +53,11 @@ def curves_together(runs: Sequence[OpenedRun], over: str = "step") -> list[Figur
 
 
 def problems_apart(runs: Sequence[OpenedRun]) -> tuple[list[tuple[str, str, list[Row | None]]], int]:
-    """Return the held-out problems whose pass rates differ most between the runs' last evaluations, and their total
-    number.
+    """Return the held-out problems whose pass rates differ most between the runs' last evaluations, and the number of
+    all problems with different pass rates.
 
-    Each problem has its id, its level, and each run's counts (None if the run was not evaluated on the problem).
-    Problems with equal pass rates are excluded. At most ``SHOWN`` problems are returned, but all problems with
-    different pass rates are counted.
+    Each entry has the problem's id, its level, and each run's counts (None if the run was not evaluated on the
+    problem). Problems with equal pass rates are excluded. At most ``SHOWN`` problems are returned.
     """
     rates = [{row["problem_id"]: row for row in run.rows(_RATES)} for run in runs]
     every = {problem: [of.get(problem) for of in rates] for problem in {key for of in rates for key in of}}

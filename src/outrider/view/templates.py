@@ -1,4 +1,4 @@
-"""Templates and static files, all from installed packages, so that no page loads a file from another address."""
+"""Templates and static files. All are part of installed packages, so that pages load nothing from other addresses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OF_REPORT = ("page.css", "theme.js", "plots.js", "sets.js")
 
 
 def templates() -> Environment:
-    """Return the templates of all pages, which escape every value."""
+    """Return the templates of all pages. The templates escape every value."""
     environment = Environment(
         loader=FileSystemLoader(PAGES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

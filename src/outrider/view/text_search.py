@@ -1,4 +1,4 @@
-"""Searches rollouts by text. Texts are on disk, so a background thread reads the texts, some files at a time."""
+"""Searches rollouts by text. Since texts are on disk, a background thread reads them, a few files at a time."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import NamedTuple
 import duckdb
 
 AT_A_TIME = 32  # number of files per query
-PATIENCE = 0.3  # maximum seconds that a page waits before it shows the results so far
+PATIENCE = 0.3  # maximum seconds that a page waits for the search; it then shows the results so far
 
 
 class Searched(NamedTuple):
-    """The progress of a search, as the number of files searched so far, and the number of all files."""
+    """The progress of a search: the number of files searched so far, and the number of files in total."""
 
     done: int
     files: int
@@ -25,7 +25,7 @@ class Searched(NamedTuple):
 
 
 class TextSearch:
-    """A search that continues until all files are read or the search is cancelled.
+    """A text search that runs in the background until all files are read or the search is cancelled.
 
     Args:
         table: name of an existing table with the columns file and row, to which matches are added.
@@ -43,10 +43,10 @@ class TextSearch:
         self._thread.start()
 
     def searched(self, patience: float | None = PATIENCE) -> Searched:
-        """Wait at most ``patience`` seconds (None: until the search has finished), and return the progress.
+        """Wait for the search at most ``patience`` seconds (None: no limit), and return the progress.
 
         Raises:
-            duckdb.Error: a file has damaged texts, or was removed.
+            duckdb.Error: a file has damaged texts or was removed.
         """
         self._thread.join(patience)
         self.used = time.monotonic()

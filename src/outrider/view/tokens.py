@@ -1,4 +1,4 @@
-"""Reads the tokens of a rollout, each with its text and its numbers."""
+"""Reads the tokens of a rollout, with the text and the numbers of each token."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class ShownToken(NamedTuple):
     """A token of a response.
 
     Attributes:
-        text: text that the token adds; "" if the token ends inside a character.
+        text: text that the token adds to the response; "" if the token ends inside a character.
         sampled: whether the policy sampled the token (False: an environment wrote the token).
         logprob, entropy: values recorded at sampling, in nats; None if unknown.
         advantage: advantage of the token; None if no advantage was assigned, or if an environment wrote the token.
         analysed: result of `outrider analyse tokens` for this token; None if the rollout was not analysed.
-        trained: values at the rollout's last update; None without an update or if an environment wrote the token.
+        trained: values from the rollout's last update; None without an update or if an environment wrote the token.
     """
 
     text: str
@@ -37,11 +37,11 @@ class ShownToken(NamedTuple):
 
 
 class AnalysedToken(NamedTuple):
-    """A token under the policy of an analysis.
+    """The result of `outrider analyse tokens` for one token, under the policy that was analysed.
 
     Attributes:
-        alternative: text of the most likely other token.
-        logprob: log-probability of the alternative.
+        alternative: text of the most likely other token under the analysed policy.
+        logprob: log-probability of the alternative under the analysed policy, in nats.
         ratio: the token's probability under the analysed policy, divided by its probability at sampling; None if the
             analysis used another temperature.
     """
@@ -63,10 +63,10 @@ def analysed_policy(run: OpenedRun) -> str:
 def analysed_tokens(
     run: OpenedRun, row: Row, token_ids: Sequence[int], tokenizer: Tokenizer
 ) -> dict[int, AnalysedToken]:
-    """Return the results of ``outrider analyse tokens`` by index of own token, although the analysis also counts the
-    prefix.
+    """Return the results of ``outrider analyse tokens`` by the token's index among the rollout's own tokens.
 
-    The result is empty if other tokens were analysed, for example because a resumed run has repeated the step.
+    The analysis itself numbers tokens from the start of the prefix. The result is empty if the analysed tokens differ,
+    for example because a resumed run has repeated the step.
     """
     parts = run.path / "analysis" / "tokens" / "parts"
     files = sorted(str(file) for file in parts.glob("*.parquet"))
@@ -97,11 +97,11 @@ def tokens_of(
     analysed: Mapping[int, AnalysedToken],
     clip: ClipBounds | None = None,
 ) -> list[ShownToken]:
-    """Return a rollout's own tokens; ``advantage`` is its mean advantage, ``clip`` the recipe's clip bounds."""
+    """Return a rollout's own tokens. ``advantage`` is its mean advantage, and ``clip`` has the recipe's clip bounds."""
     ids = record["token_ids"]
     nothing: list[Any] = [None] * len(ids)
     sampled = record["trainable"] or [True] * len(ids)
-    # null if every trainable token has the mean advantage, or in files of earlier versions
+    # null in files from earlier versions, or if every trainable token has the mean advantage
     shares = record.get("advantages") or [advantage] * len(ids)
     trained = trained_tokens(record.get("log_ratios"), sampled, shares, clip)
     columns = (sampled, record["logprobs"] or nothing, record["entropies"] or nothing, shares, trained)
@@ -122,10 +122,9 @@ def tokens_of(
 
 
 def texts_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """Return the text that each token adds. A character that consists of several tokens belongs to the last of these
-    tokens.
+    """Return the text that each token adds. A character that spans several tokens belongs to the last of these tokens.
 
-    Invalid bytes, such as those sampled by a random policy, become U+FFFD.
+    Invalid bytes, for example from a randomly initialized policy, become U+FFFD.
     """
     stream, texts = DecodeStream(skip_special_tokens=False), list[str | None]()
     for id in ids:

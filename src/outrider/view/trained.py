@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class TrainedToken(NamedTuple):
-    """A token in the forward pass of its rollout's last update.
+    """A token's values in the forward pass of its rollout's last update.
 
     Attributes:
         ratio: the token's probability at this update, divided by its probability at sampling.
@@ -20,7 +20,7 @@ class TrainedToken(NamedTuple):
 
 
 class ClipBounds(NamedTuple):
-    """The bounds of PPO's clip, and whether the bounds apply to each token's ratio or to the response's ratio."""
+    """The bounds of PPO's clip. ``per_token`` is True if they apply to each token's ratio, not to the response's."""
 
     low: float
     high: float
@@ -28,19 +28,19 @@ class ClipBounds(NamedTuple):
     per_token: bool
 
     def takes(self, ratio: float, advantage: float) -> bool:
-        """Whether the clip removes a token's gradient, by the rule of :class:`outrider.objective.clip.Clip`."""
+        """Return whether the clip removes a token's gradient; see :class:`outrider.objective.clip.Clip`."""
         if advantage > 0:
             return ratio > self.high
         return advantage < 0 and (ratio < self.low or ratio > self.dual)
 
 
 def clip_of(config: Mapping[str, Any]) -> ClipBounds | None:
-    """Return the clip bounds of a run's configuration; None with another surrogate, or if Outrider 0.1 wrote the
-    configuration.
+    """Return the clip bounds in a run's configuration; None for a surrogate without a clip, or if Outrider 0.1 wrote
+    the configuration.
 
-    The result is also None if training clips another ratio than the recorded ratio. With an off-policy correction, the
+    The result is also None if training clips a ratio other than the recorded one. With an off-policy correction, the
     clipped ratio's denominator is the learner's probability, not the sampler's. With the prefix policy ``repeat``, a
-    response's ratio covers its prefix and its own tokens.
+    response's ratio covers both its prefix and its own tokens.
     """
     objective = config.get("objective")
     if not isinstance(objective, Mapping) or objective.get("correction") is not None:
@@ -61,9 +61,10 @@ def trained_tokens(
     advantages: Sequence[float | None],
     clip: ClipBounds | None,
 ) -> list[TrainedToken | None]:
-    """Return the training values of each own token; None for observed tokens, and for all tokens without an update.
+    """Return the training values of each of a rollout's own tokens.
 
-    If the clip applies to the response, the response's ratio is the geometric mean over the rollout's own tokens.
+    A value is None for observed tokens, and for all tokens of a rollout without an update. If the clip applies to the
+    response, the response's ratio is the geometric mean over the rollout's own tokens.
     """
     if log_ratios is None:
         return [None] * len(sampled)

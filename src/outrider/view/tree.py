@@ -1,4 +1,4 @@
-"""Lays out the tree of a group with branches. Each rollout is a line that starts where the rollout leaves its
+"""Computes the layout of a group's tree of branches. Each rollout is a line that starts where the rollout leaves its
 parent."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from outrider.view.opened_run import Row
 
 ROW = 22  # pixels between two lines
-MOST = 200  # maximum number of rollouts in a tree that is drawn
+MOST = 200  # maximum number of rollouts in a tree; larger trees are not drawn
 _LEFT, _RIGHT = 1.0, 64.0  # percent of the width; the labels are to the right
 
 
@@ -37,9 +37,9 @@ class DrawnPivot(NamedTuple):
         x: horizontal position in percent of the width.
         y: vertical position in pixels from the top.
         at: number of response tokens before the pivot.
-        correct, verified: number of correct rollouts and number of verified rollouts among those that pass through the
-            pivot. These are the parent, and all rollouts that branch from the parent at the pivot or later. ``correct /
-            verified`` estimates the success probability from the pivot on.
+        correct, verified: number of correct rollouts and number of verified rollouts that pass through the pivot. These
+            are the parent, its branches at the pivot or later, and their descendants. ``correct / verified`` estimates
+            the success probability from the pivot on.
     """
 
     x: float
@@ -59,9 +59,9 @@ class DrawnTree(NamedTuple):
 
 
 def drawn(rows: Sequence[Row]) -> DrawnTree | None:
-    """Lay out the tree of a group, in whose ``rows`` each rollout comes after its parent.
+    """Return the layout of a group's tree. In ``rows``, each rollout must come after its parent.
 
-    The result is None without branches, without known lengths, or with more than :data:`MOST` rollouts.
+    The result is None if the group has no branches, unknown lengths, or more than :data:`MOST` rollouts.
     """
     places = {_id(row): at for at, row in reversed(list(enumerate(rows)))}
     children: dict[str, list[Row]] = {}

@@ -27,13 +27,13 @@ def view_command(
     columns: Mapping[str, str] | None = None,
     say: Callable[[str], object] = print,
 ) -> int:
-    """Serve the viewer until Ctrl-C, and return 0. No files are written.
+    """Serve the viewer's pages until Ctrl-C, and return 0. The viewer writes no files.
 
     Args:
         paths: run folders, other frameworks' rollout files, or bench folders (all runs of a bench are served).
         locate: function that finds a model's tokenizer by the model's name.
-        port: port to listen on; 0: any free port.
-        host: address to listen on. Any address except localhost requires a token, which is printed.
+        port: port to listen on; 0 selects any free port.
+        host: address to listen on. For any address except localhost, requests need a token, which is printed.
         columns: for other frameworks' files, the record field for each column; see :func:`outrider.importers.read`.
         say: function that prints messages.
 
@@ -54,10 +54,10 @@ def view_command(
 def opened(
     paths: Sequence[Path], columns: Mapping[str, str] | None = None, say: Callable[[str], object] = print
 ) -> list[OpenedRun]:
-    """Open runs, all runs of benches, and other frameworks' files. Print with ``say`` which parts cannot be read.
+    """Open runs, all runs of benches, and other frameworks' files. Report unreadable parts with ``say``.
 
     Raises:
-        UserError: no part of a run or file can be read.
+        UserError: a run or file is completely unreadable.
     """
     runs = []
     for given in paths:
@@ -77,7 +77,7 @@ def serving(
     host: str = "127.0.0.1",
     token: str = "",
 ) -> Iterator[str]:
-    """Context manager that answers requests in a thread and yields the viewer's address.
+    """Context manager that serves the pages in a thread and yields the viewer's address.
 
     Raises:
         UserError: the extra `view` is missing, or the port is not available.
