@@ -19,7 +19,7 @@ class Options(BaseModel):
     """The options of one component (such as a stage, a shaper or a loss), with checks of their types and ranges.
 
     Each field of the class is an option. Private attributes contain the component's state. An unknown key is an error.
-    A number in the form of a string is also an error, since YAML has types.
+    A string such as ``"3"`` is also an error if the option is a number, since YAML distinguishes strings from numbers.
     """
 
     model_config = ConfigDict(

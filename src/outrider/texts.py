@@ -49,7 +49,7 @@ def box_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def first_box_end(text: str) -> int | None:
-    r"""Return the index after the closing brace of the first closed box; None without a closed box. If boxes are
+    r"""Return the index after the closing brace of the first closed box; None if there is no closed box. If boxes are
     nested, the outer box counts.
 
     >>> first_box_end(r"\boxed{\frac{1}{2}}, or \boxed{3}"), first_box_end(r"\boxed{3")

@@ -138,7 +138,7 @@ class BenchReport:
         return {name: estimate(of_problems(measured, chosen_P)) for name, chosen_P in by_rate(self.before.end).items()}
 
     def by_rate_against_base(self, arm: Arm) -> dict[str, Estimate]:
-        """Return the paired change of :meth:`by_rate` from the base recipe; NaN without common seeds."""
+        """Return the paired change of :meth:`by_rate` from the base recipe; NaN if there are no common seeds."""
         classes, both = by_rate(self.before.end), self._paired(arm)
         if both is None:
             return dict.fromkeys(classes, _NOTHING)

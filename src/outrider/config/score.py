@@ -17,6 +17,6 @@ class Score(Options):
         ge=1,
         description=(
             "number of held-out problems whose responses are scored; null: all held-out problems of a data set, or 300 "
-            "of a task that generates problems"
+            "problems if the task generates its problems"
         ),
     )

@@ -33,7 +33,7 @@ class Step(NamedTuple):
 
 
 def steps_of(recipes: Sequence[Written], setting: str | None) -> list[Step]:
-    """Return the chosen setting, preceded by the settings that it extends. The list is empty without a setting.
+    """Return the chosen setting, preceded by the settings that it extends. The list is empty if there is no setting.
 
     A setting is a shipped name, a file, or a name that a recipe defines by extending another setting. The default is
     Countdown, but a recipe that names its model is a complete run and has no setting.

@@ -59,8 +59,8 @@ class TrainOptions(Options):
         0,
         ge=0,
         description=(
-            "number of training processes; 0: one process on a GPU; on a CPU, one per core, or one per two cores if "
-            "sampling runs in separate processes"
+            "number of training processes; 0: a single process on a GPU machine, otherwise one process per CPU core "
+            "(one per two cores if sampling runs in separate processes)"
         ),
     )
 

@@ -55,7 +55,7 @@ def service_lines(recipe: Recipe, write: Callable[[str], int] | None) -> list[st
     """Return the estimate as sentences.
 
     Args:
-        write: function that counts the tokens of a text; None without a tokenizer on this machine.
+        write: function that counts the tokens of a text; None if there is no tokenizer on this machine.
     """
     engine = recipe.engine.learner
     assert isinstance(engine, Tinker)

@@ -80,8 +80,7 @@ class Refill(Stage):
         3,
         ge=1,
         description=(
-            "maximum number of new problems per round, as a multiple of the number of groups still missing from the "
-            "target"
+            "maximum number of new problems per round, as a multiple of the number of groups that are still needed"
         ),
     )
     surplus: Literal["drop", "keep"] = Field(

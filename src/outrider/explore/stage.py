@@ -91,7 +91,7 @@ class PredictingStage(Protocol):
     """A stage that predicts a pass rate for each problem."""
 
     def predicted(self, problem: Problem) -> float | None:
-        """Return the pass rate predicted from earlier steps, from 0 to 1; None without a prediction.
+        """Return the pass rate predicted from earlier steps, from 0 to 1; None if there is no prediction.
 
         The method is called for every problem of a step before ``observe``; the result is stored with the rollouts.
         """

@@ -71,7 +71,7 @@ def exported(
         locate: function that returns a model's tokenizer by the model's name; the tokenizer decodes prompts.
         out: the folder to write to; None: ``export/TARGET`` in a run folder or, for trackio, trackio's default folder.
         wanted: splits and steps to export; None: all rollouts.
-        columns: for another framework's files, the record field for each column, by column name.
+        columns: the record field to fill from each column, by column name; only for another framework's files.
         project: trackio project; None: ``PROJECT``.
 
     Raises:

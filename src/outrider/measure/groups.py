@@ -21,7 +21,7 @@ class Mean(NamedTuple):
     """A mean over tokens with its confidence interval.
 
     Attributes:
-        value: mean in which all tokens have equal weights; NaN without tokens.
+        value: mean in which all tokens have equal weights; NaN if there are no tokens.
         low, high: ends of the interval; NaN if no interval was computed.
         n: number of tokens (or other values).
         responses: number of responses from which the tokens come.

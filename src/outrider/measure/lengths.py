@@ -19,8 +19,8 @@ class Lengths(NamedTuple):
     Attributes:
         outcome: outcome of the verdict; ``"all"`` for all responses, ``"unverified"`` for responses without a verdict.
         responses: number of responses, including responses of unknown length.
-        mean, std: mean and population standard deviation of known lengths; NaN without known lengths.
-        p10, median, p90, longest: interpolated quantiles and the maximum; NaN without known lengths.
+        mean, std: mean and population standard deviation of known lengths; NaN if there are no known lengths.
+        p10, median, p90, longest: interpolated quantiles and the maximum; NaN if there are no known lengths.
         truncated: truncated share of the responses for which truncation is known; NaN if it is unknown for all.
     """
 
@@ -41,7 +41,7 @@ def lengths_by_outcome(
     """Return length statistics and the truncated share, for all responses, then for each outcome, most frequent first.
 
     ``tokens_R`` has the number of tokens of each response, NaN if unknown. ``outcome_R`` has the outcome of each
-    verdict, None without a verdict. ``truncated_R`` is 1 for a truncated response and otherwise 0, NaN if unknown
+    verdict, None if there is no verdict. ``truncated_R`` is 1 for a truncated response and otherwise 0, NaN if unknown
     (None: unknown for all responses). Truncated responses count with their truncated length, so a mean over many
     truncated responses mostly reflects the token limit.
 

@@ -46,7 +46,7 @@ def majority_or_unknown(answers: Sequence[str], success: Sequence[bool], settled
     answer text. The majority is 0 if no response is settled. A failed response without an answer text does not count as
     a vote if other responses have answer texts.
 
-    Degenerate cases: the result is NaN without responses.
+    Degenerate cases: the result is NaN if there are no responses.
 
     >>> majority_or_unknown(["", ""], [False, False], settled=[True, True])
     nan

@@ -134,7 +134,7 @@ def answers_missing(response: Response) -> float:
 
 
 def answers_marked(response: Response) -> float:
-    """Return the number of occurrences of the answer marker; NaN without a marker."""
+    """Return the number of occurrences of the answer marker; NaN if there is no marker."""
     return float(response.text.count(response.marker)) if response.marker else np.nan
 
 
@@ -166,7 +166,7 @@ def garbled(response: Response) -> float:
 
 
 def foreign(response: Response) -> float:
-    r"""Return the share of letters outside the response's main script; NaN without letters.
+    r"""Return the share of letters outside the response's main script; NaN if there are no letters.
 
     >>> round(foreign(Response("Also 因此 $\\alpha$")), 3), foreign(Response("β = 2π, привет"))
     (0.333, 0.0)

@@ -24,8 +24,8 @@ class Moved(NamedTuple):
     Attributes:
         tokens: number of tokens.
         risen, fallen: sum of the positive changes (risen) and of the negative changes (fallen, at most 0).
-        size: mean absolute change; NaN without tokens.
-        beyond: share of the tokens whose probability changed by more than :data:`LARGE`; NaN without tokens.
+        size: mean absolute change; NaN if there are no tokens.
+        beyond: share of the tokens whose probability changed by more than :data:`LARGE`; NaN if there are no tokens.
         excluded: number of tokens with a NaN change.
     """
 

@@ -42,7 +42,7 @@ def compiled_statistics(
 
 
 def with_compiled_head(path: ComputePath, device: torch.device, dtype: torch.dtype) -> ComputePath:
-    """Return ``path`` with the compiled head, after :func:`check_compiled` on the device that trains.
+    """Run :func:`check_compiled` on the device used for training, and return ``path`` with the compiled head.
 
     Raises:
         UserError: the path uses the model's own head, or the check fails.

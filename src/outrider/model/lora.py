@@ -142,7 +142,7 @@ def save_adapter(model: PreTrainedModel, folder: Path) -> None:
 
 
 def adapter_outputs(model: PreTrainedModel) -> dict[str, torch.nn.Parameter]:
-    """Return the adapter's matrices that are zero before training, by name; empty without an adapter."""
+    """Return the adapter's matrices that are zero before training, by name; empty if there is no adapter."""
     return {name: p for name, p in model.named_parameters() if ".lora_B." in name}
 
 

@@ -112,6 +112,6 @@ def entropies_of(row: WeightedRow, reader: str) -> np.ndarray:
 
 
 def mean_entropy(rows: Sequence[WeightedRow]) -> float:
-    """Return the mean entropy per trainable token at sampling, in nats; NaN without tokens."""
+    """Return the mean entropy per trainable token at sampling, in nats; NaN if there are no tokens."""
     tokens = [entropies_of(row, "objective.entropy.target")[row.trainable_N] for row in rows]
     return float(np.concatenate(tokens).mean(dtype=np.float64)) if sum(map(len, tokens)) else float("nan")

@@ -24,8 +24,8 @@ class Wanted(NamedTuple):
     """The problems that a command needs from its task.
 
     Attributes:
-        per_step: number of different training problems per step; None without training.
-        evaluate: options that select the held-out problems to evaluate; None without evaluation.
+        per_step: number of different training problems per step; None if there is no training.
+        evaluate: options that select the held-out problems to evaluate; None if there is no evaluation.
         max_tokens: maximum tokens of a response.
     """
 

@@ -8,7 +8,8 @@ from outrider.errors import UserError
 
 
 def started_by_another(wanted: int) -> int | None:
-    """Return the number of processes that another launcher has started for this run; None without another launcher.
+    """Return the number of processes that another launcher has started for this run; None if no other
+    launcher started it.
 
     Args:
         wanted: the option ``train.ranks``; 0 accepts any number of processes.

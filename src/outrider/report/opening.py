@@ -110,7 +110,7 @@ def _of_training(run: RunData) -> TableBlock:
 
 
 def _budget(run: RunData) -> TableBlock | None:
-    """Return a table of cost and success in evaluation and in each stage of training; None without rollouts."""
+    """Return a table of cost and success in evaluation and in each stage of training; None if there are no rollouts."""
     unit = unit_of(run)
     if not unit:
         return None

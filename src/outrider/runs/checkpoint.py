@@ -109,7 +109,7 @@ class Checkpoints:
 
     @property
     def last(self) -> int | None:
-        """The step of the newest checkpoint; None without checkpoints."""
+        """The step of the newest checkpoint; None if there are no checkpoints."""
         return max(checkpoints(self.folder), default=None)
 
     def load_last(self, before: int | None = None) -> tuple[Checkpoint, list[str]]:

@@ -49,7 +49,7 @@ def prompt_of(request: SampleRequest) -> Ids:
 
 
 def prefix_of(request: SampleRequest) -> Ids:
-    """Return the token ids with which a branch begins, from another rollout's response; empty without a prefix."""
+    """Return the token ids with which a branch begins, from another rollout's response; empty if there is no prefix."""
     return _NONE if request.prefix is None else request.prefix.ids
 
 

@@ -167,7 +167,7 @@ def _marked(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 
 def _own(rollout: Rollout) -> list[tuple[int, int]]:
-    """Return the spans of a rollout's own text that the environment wrote."""
+    """Return the spans of a rollout's text, without its prefix, that the environment wrote."""
     return [(one.begin, one.end) for one in rollout.observations if one.tokens]
 
 

@@ -65,7 +65,7 @@ def _row(step: int, group: Group, rollout: Rollout) -> tuple[TrackedValue, ...]:
 
 
 def _entropy(rollout: Rollout) -> float | None:
-    """Return the mean entropy over sampled tokens; None without entropies or without sampled tokens."""
+    """Return the mean entropy over sampled tokens; None if there are no entropies or no sampled tokens."""
     if rollout.entropies_T is None or not rollout.trainable_tokens:
         return None
     entropies_T = rollout.entropies_T if rollout.trainable_T is None else rollout.entropies_T[rollout.trainable_T]

@@ -170,7 +170,8 @@ class Suite(Task):
 
     @cached_property
     def _tables(self) -> dict[str, Table]:
-        """The table that verifies each test set, by set name. Sets with equal verifiers share a table and its pool."""
+        """A table for each test set, by set name, whose verifier verifies the set's responses. Sets with equal verifiers
+        share a table and its pool of processes."""
         first: list[Table] = []
         for table in self._own.values():
             if all(known.verifier != table.verifier for known in first):

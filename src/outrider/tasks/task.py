@@ -132,7 +132,7 @@ def writes_messages(task: Task) -> bool:
 
 
 def counted(task: Task) -> str:
-    """Return the counts of a task as one line of text; empty without counts.
+    """Return the counts of a task as one line of text; empty if there are no counts.
 
     >>> from outrider.tasks import Countdown
     >>> counted(Countdown())

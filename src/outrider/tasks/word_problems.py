@@ -64,7 +64,7 @@ class WordProblems(Task):
         40,
         ge=4,
         le=99,
-        description="maximum of the quantities in a problem's text; factors and prices are always at most 5",
+        description="largest quantity that a problem's text may state; factors and prices are never larger than 5",
     )
     cap: int = Field(
         199,

@@ -68,7 +68,7 @@ def _outer(text: str) -> list[tuple[int, int]]:
 
 
 def last_number(text: str) -> str | None:
-    r"""Return the last number of a text, with the whole expression around the number; None without a number.
+    r"""Return the last number of a text, with the whole expression around the number; None if there is no number.
 
     >>> last_number("It needs 2 2/3 cups."), last_number(r"so $\frac{3}{4}$"), last_number("none")
     ('2 2/3', '\\frac{3}{4}', None)

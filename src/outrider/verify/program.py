@@ -51,7 +51,7 @@ class _Fence(NamedTuple):
 
 
 def program_of(text: str, finished: bool, code: Code) -> str | None:
-    r"""Return the program in a response; None without a program.
+    r"""Return the program in a response; None if there is no program.
 
     With ``code="block"``, the program is the content of the last fenced block marked as Python or, if no block is
     marked as Python, of the last block without a language. Blocks of other languages never count. If the last block is

@@ -37,7 +37,7 @@ class SplitThinking(NamedTuple):
     """A response split into reasoning and answer.
 
     Attributes:
-        thinking: the text before the answer, without the outer marks; None without reasoning.
+        thinking: the text before the answer, without the outer marks; None if there is no reasoning.
         answer: the text after the last closed reasoning block; None if a block is not closed.
         unclosed: the opening mark of the block that is not closed; ``""`` if there is no such block.
     """

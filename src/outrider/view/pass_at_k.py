@@ -52,7 +52,7 @@ class BeforeAfter(NamedTuple):
 
 
 def before_after(run: OpenedRun) -> BeforeAfter | None:
-    """Return pass@k before and after training, or by model; None without verified rollouts.
+    """Return pass@k before and after training, or by model; None if there are no verified rollouts.
 
     The preferred source is the recorded evaluations, followed by evaluation rollouts and by the first and last fifth of
     the training steps. Of training rollouts, only those of the first stage from plain prompts count.

@@ -20,8 +20,8 @@ class ProblemStep(NamedTuple):
 
     Attributes:
         tokens: total tokens; None for rollouts without token counts.
-        low, high: bounds of the pass rate's 95 % Wilson interval; both None without verdicts.
-        predicted: pass rate that a stage predicted before the step; None without a prediction.
+        low, high: bounds of the pass rate's 95 % Wilson interval; both None if there are no verdicts.
+        predicted: pass rate that a stage predicted before the step; None if there is no prediction.
     """
 
     split: str
@@ -51,7 +51,7 @@ class ProblemStep(NamedTuple):
 
     @property
     def pass_rate(self) -> Interval | None:
-        """The pass rate of the verified rollouts, with its 95 % interval; None without verdicts."""
+        """The pass rate of the verified rollouts, with its 95 % interval; None if there are no verdicts."""
         if self.rate is None or self.low is None or self.high is None:
             return None
         return Interval(self.rate, self.low, self.high, self.verified)
@@ -68,7 +68,7 @@ class ProblemHistory(NamedTuple):
     Attributes:
         steps: groups of the problem by split, then by step.
         first_success, last_success: first and last successful rollout with texts, from training if the problem was
-            trained on, otherwise from evaluations; None without a success.
+            trained on, otherwise from evaluations; None if there is no success.
         last_failure: last failed rollout with its text, from the same source as the successes; None without a failure.
     """
 

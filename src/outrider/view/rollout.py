@@ -36,7 +36,7 @@ class ShownRollout(NamedTuple):
         prompt: text of the prompt; "" if unknown.
         prefix: text that the rollout continues, from its parent or a given solution; "" if the rollout starts at the
             prompt.
-        tokens: the rollout's own tokens; empty without tokens on disk or without a tokenizer on this machine.
+        tokens: the rollout's own tokens; empty if the disk has no tokens, or this machine no tokenizer.
         messages: messages of the prompt; empty if the prompt has no roles.
         turns: turns of the response; empty if the response is a single text.
         observed: for each reply of an environment, the number of own tokens before the reply, the number of tokens in

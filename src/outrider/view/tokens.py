@@ -23,7 +23,7 @@ class ShownToken(NamedTuple):
         logprob, entropy: values recorded at sampling, in nats; None if unknown.
         advantage: advantage of the token; None if no advantage was assigned, or if an environment wrote the token.
         analysed: result of `outrider analyse tokens` for this token; None if the rollout was not analysed.
-        trained: values from the rollout's last update; None without an update or if an environment wrote the token.
+        trained: values from the rollout's last update; None if there is no update or if an environment wrote the token.
     """
 
     text: str

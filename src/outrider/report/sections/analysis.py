@@ -111,7 +111,7 @@ def analysis_section(
 def read_analysis(
     run: RunData, kind: str, columns: Sequence[str], most: int | None = None
 ) -> tuple[Analysed | None, list[str]] | None:
-    """Return the rows of an analysis in the run's folder, and sentences on missing parts; None without an analysis.
+    """Return the rows of an analysis in the run's folder, and sentences on missing parts; None if there is no analysis.
 
     At most ``most`` parts (files) are read. A damaged part is skipped, and the run's ``notices`` get a sentence. If no
     part is readable, the rows are None.
@@ -162,7 +162,7 @@ def _about(folder: Path, broken: list[str]) -> dict[str, Any]:
 def _read(
     folder: Path, about: dict[str, Any], columns: Sequence[str], most: int | None, broken: list[str]
 ) -> tuple[pa.Table | None, list[str]]:
-    """Return the rows of the readable parts (None without a readable part), and sentences on missing parts."""
+    """Return the rows of the readable parts (None if there is no readable part), and sentences on missing parts."""
     names = about["parts"]
     there = [path for name in names if (path := folder / "parts" / f"{name}.parquet").is_file()]
     sentences = []

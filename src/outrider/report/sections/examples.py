@@ -58,7 +58,7 @@ WINDOW before AS (PARTITION BY problem_id ORDER BY step RANGE BETWEEN UNBOUNDED 
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section with one group of each kind that occurs, no group twice; None without rollouts."""
+    """Return a section with one group of each kind that occurs, no group twice; None if there are no rollouts."""
     if not one(query(run, "SELECT count(*) AS n FROM groups"))["n"]:
         return None
     run.db.execute(_MEMBERS)

@@ -74,7 +74,7 @@ def query(run: RunData, sql: str, values: Sequence[Any] = ()) -> Columns:
     - ``spent``: ``seen`` plus the greedy rollouts of a baseline, which cost tokens but are not samples.
     - ``groups``: one row per step and group: ``n``, ``verified``, ``scorable`` (no timeout or error), ``successes``,
       ``tokens`` (including greedy rollouts), ``kind`` (solved, mixed, unsolved; null if never verified), and stage,
-      stream and context of the first success (null without a success).
+      stream and context of the first success (null if there is no success).
     - ``bins``: the steps, each with its bin.
     """
     try:

@@ -72,7 +72,7 @@ def module_of(source: str, name: str) -> Any:
 
 
 def compiled(source: str, file: str, features: int = 0) -> Any:
-    """Compile source code without the ``__future__`` features that this file imports."""
+    """Compile source code that does not inherit the ``__future__`` imports of this module."""
     return compile(source, file, "exec", features, dont_inherit=True)
 
 
