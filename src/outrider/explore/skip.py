@@ -42,8 +42,8 @@ class Skip(PlansAhead, Stage):
         max(keep ** z, floor)
 
     A problem is always accepted if it is new or its last visit was mixed. The stage does not sample rollouts. It can
-    have any position in ``explore``, and filters both the initial problems of a step and the problems that ``refill``
-    takes. Because of the floor, a refused problem is expected to be accepted again within ``1 / floor`` epochs, however
+    be placed anywhere in ``explore``. It filters both the initial problems of a step and the problems that ``refill``
+    takes. Because of ``floor``, a refused problem is expected to be accepted again within ``1 / floor`` epochs, however
     often it failed.
 
     A visit is solved if all of its rollouts with a verdict succeeded, and unsolved if all failed. Branches and rollouts

@@ -170,8 +170,10 @@ class Suite(Task):
 
     @cached_property
     def _tables(self) -> dict[str, Table]:
-        """A table for each test set, by set name, whose verifier verifies the set's responses. Sets with equal verifiers
-        share a table and its pool of processes."""
+        """A table for each test set, by set name, whose verifier verifies the set's responses.
+
+        Sets with equal verifiers share a table and its pool of processes.
+        """
         first: list[Table] = []
         for table in self._own.values():
             if all(known.verifier != table.verifier for known in first):
