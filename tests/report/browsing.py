@@ -50,6 +50,7 @@ class Tab:
     def open(self, address: str, color_scheme: str = "light") -> Tab:
         self.page.set_viewport_size({"width": 1300, "height": 900})
         self.page.emulate_media(color_scheme=color_scheme)
+        self.page.goto("about:blank")  # else the page before may still complain of its server, which is gone
         self.complaints.clear()
         self.requests.clear()
         self.page.goto(address)
