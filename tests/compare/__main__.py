@@ -29,8 +29,8 @@ In TRL:
 - the advantages and the importance weights for vLLM, which TRL computes inside a method that also samples and
   verifies. In TRL's code, the advantages correspond to `group_mean` with an epsilon of 1e-4, and the weights correspond
   to a `correction`, as in verl;
-- `top_entropy_quantile`, which selects tokens above a quantile. Outrider's `forking` selects a given number of tokens, so
-  the two selections may differ by one token at the threshold.
+- `top_entropy_quantile`, which selects tokens above a quantile. Outrider's `forking` selects a given number of tokens,
+  so the two selections may differ by one token at the threshold.
 """
 
 
