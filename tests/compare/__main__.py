@@ -19,7 +19,7 @@ NOT_COMPARED = """\
 The following parts were not compared, in most cases because they have no counterpart in Outrider. In verl:
 
 - `gae` and the optimal token baselines, which need a critic or sums over the vocabulary;
-- `opo`, whose baseline is a mean weighted by length, and `gdpo`, which is for several rewards;
+- `opo`, whose baseline is a mean weighted by length, and `gdpo`, which combines several rewards;
 - the losses `dppo_tv`, `dppo_kl`, `dro` and `bypass_mode`;
 - `kl_penalty` with `abs`, and with `k1+` and `k3+`, which have the gradient of k2.
 
@@ -27,10 +27,10 @@ In TRL:
 
 - `luspo`, `vespo` and the mask of `off_policy_mask_threshold`;
 - the advantages and the importance weights for vLLM, which TRL computes inside a method that also samples and
-  verifies. In TRL's code the advantages correspond to `group_mean` with an epsilon of 1e-4, and the weights to a
-  `correction` as in verl;
-- `top_entropy_quantile`, which selects tokens above a quantile, while Outrider's `forking` selects a number of tokens:
-  the two selections may differ by one token at the threshold.
+  verifies. In TRL's code, the advantages correspond to `group_mean` with an epsilon of 1e-4, and the weights correspond
+  to a `correction`, as in verl;
+- `top_entropy_quantile`, which selects tokens above a quantile. Outrider's `forking` selects a given number of tokens,
+  so the two selections may differ by one token at the threshold.
 """
 
 
@@ -38,7 +38,7 @@ TABLES = (
     ("Advantages", "", ADVANTAGES),
     (
         "Losses",
-        "The log-ratios of tokens in this table have a magnitude of about 0.4; in [the last table](#far-apart), their "
+        "For this table, the tokens' log-ratios have a magnitude of about 0.4. For [the last table](#far-apart), their "
         f"magnitude is up to {REACH:.0f}.\n",
         LOSSES,
     ),
@@ -59,13 +59,14 @@ def page() -> str:
         "This page compares Outrider's advantages and losses with those of verl and TRL, and gives the reason for "
         "every difference. Use the tables to translate a verl or TRL configuration into a recipe.",
         "",
-        f"[`tests/compare`](../tests/compare) generated this page, with verl {version('verl')}, TRL {version('trl')} "
-        f"and PyTorch {torch.__version__.split('+')[0]} on a CPU. The column *difference* has the largest "
-        "absolute difference over random batches of rows of different lengths, in float64. The first table compares "
-        "advantages; the other tables compare losses and their gradients with respect to every log-probability. If the "
-        "last column gives a reason for a difference, the number in parentheses is the difference that remains once "
-        "this reason is taken into account. [`tests/credit/test_comparison.py`](../tests/credit/test_comparison.py) "
-        "requires a remaining difference of at most 1e-6. The test runs in "
+        f"The script [`tests/compare`](../tests/compare) generated this page, with verl {version('verl')}, TRL "
+        f"{version('trl')} and PyTorch {torch.__version__.split('+')[0]} on a CPU. The column *difference* contains "
+        "the largest absolute difference over random batches of rows of different lengths, in float64. The first table "
+        "compares advantages. The other tables compare losses, and the gradients of the losses with respect to every "
+        "log-probability. If the last column gives a reason for a difference, the number in parentheses is the "
+        "difference that remains once this reason is taken into account. "
+        "[`tests/credit/test_comparison.py`](../tests/credit/test_comparison.py) requires a remaining difference of at "
+        "most 1e-6. The test runs in "
         "[the environment of the comparison](use-outside.md#the-environment-of-the-comparison).",
         "",
     ]
