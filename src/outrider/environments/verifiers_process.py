@@ -75,8 +75,8 @@ class Channel:
 
 
 def kill_marked(mark: str) -> None:
-    """Kill all processes that inherited ``mark`` in their environment variables, except the caller. They may be in
-    other sessions, as the package's servers are.
+    """Kill all processes that inherited ``mark`` in their environment variables, except the caller. These processes may
+    belong to other sessions, as the package's servers do.
 
     This works only on Linux, where a process can read the environment variables of other processes.
     """
