@@ -1,4 +1,4 @@
-"""Computes the maximum number of tokens that a run generates, and the run's time at measured rates."""
+"""Computes the maximum number of tokens that a run generates, and the run's duration at measured rates."""
 
 from __future__ import annotations
 

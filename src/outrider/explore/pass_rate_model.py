@@ -99,7 +99,7 @@ class Visits(NamedTuple):
 
     @property
     def costs(self) -> tuple[float, float]:
-        """Tokens per rollout, at least 1, and noise per rollout."""
+        """Mean number of tokens per rollout (at least 1), and mean noise per rollout."""
         return (max(self.tokens / self.rollouts, 1.0), self.noises / self.rollouts) if self.rollouts else (1.0, 1.0)
 
     @property
@@ -158,7 +158,7 @@ def noise(rollout: Rollout) -> float:
 
 @dataclass
 class PassRateModel:
-    """Predicts pass rates, response lengths and gradient noises of problems, and learns from each step.
+    """Predicts problems' pass rates, response lengths and gradient noise, and learns from each step.
 
     The predicted pass rate of a problem is a beta distribution: the prior of its level plus the problem's own successes
     and failures. Evidence that is ``t`` steps old has weight ``memory^t``. The policy changes at an unknown speed, so
@@ -210,8 +210,9 @@ class PassRateModel:
         return [Prediction(self.recalibration.of(prior), *self._costs(level)) for level, prior in known.items()]
 
     def _costs(self, level: str) -> tuple[float, float]:
-        """Return tokens and noise per rollout of a level; if it has fewer than ``MIN_WEIGHT`` rollouts, averaged over
-        all levels."""
+        """Return a level's tokens and noise per rollout. If the level has fewer than ``MIN_WEIGHT`` rollouts, return
+        the averages over all levels.
+        """
         sums = self._levels[level][self._best] if level in self._levels else Visits()
         if sums.rollouts < MIN_WEIGHT:
             known = [each[self._best] for each in self._levels.values()]

@@ -32,7 +32,7 @@ class _Success(NamedTuple):
 
 
 class Prefixed(Stage):
-    """Samples rollouts that continue a prefix of an earlier success, for problems without a success in this step.
+    """For problems without a success in this step, samples rollouts that continue a prefix of an earlier success.
 
     After every step the stage stores the last success, as tokens, of each problem with a pass rate below one half from
     its plain prompt. If the pass rate is one half or above, the stored success is removed. When a problem comes up
@@ -66,7 +66,7 @@ class Prefixed(Stage):
     prompt with an instruction to continue.
 
     Raises:
-        ValidationError: ``low`` is above ``high``, or ``prefixes`` is above 1 with ``move``.
+        ValidationError: ``low`` is above ``high``, or ``move`` is set and ``prefixes`` is above 1.
 
     >>> Prefixed().prefixes
     3
@@ -198,8 +198,9 @@ class Prefixed(Stage):
 
 
 def _solution(problem: Problem, engine: Engine) -> Ids:
-    """Return the token ids of the task's own solution after the prompt's token ids; empty if the solution cannot be
-    used."""
+    """Return the token ids of the task's own solution as they follow the prompt's token ids. Return an empty array if
+    the solution cannot be used.
+    """
     text = problem.metadata.get("solution")
     if not isinstance(text, str):
         return np.zeros(0, np.int32)

@@ -102,6 +102,6 @@ class PlansAhead:
     """Marks a stage that plans the whole step before sampling any of its rollouts, and only from plain prompts.
 
     A credit component with a stated goal (an explicit objective) requires this property of every stage, whatever its
-    loss stream. If the number of rollouts depended on outcomes, or failures were dropped, the credit would estimate the
-    gradient of another goal.
+    loss stream. If the number of rollouts depended on outcomes, or failures were dropped, the credit component would
+    estimate the gradient of a different objective.
     """

@@ -1,4 +1,4 @@
-"""The stream of training problems and the position in it."""
+"""The stream of training problems, which remembers how many problems have been taken."""
 
 from __future__ import annotations
 
