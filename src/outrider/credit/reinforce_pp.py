@@ -34,8 +34,8 @@ class ReinforcePP(BatchBaseline):
     Degenerate cases: if the batch has fewer than two valid members, or all :math:`x_i` are exactly equal, all members
     get exactly 0. With ``group_mean`` the only member of a group of one has :math:`x_i = 0`; verl uses the member's raw
     reward. Without ``group_mean``, groups of one and groups of equal rewards are compared with the other groups, so
-    responses to hard problems tend to be below average. An invalid member (a rollout that the verifier could not score)
-    gets 0 and does not affect the other members. A single group is treated as the whole batch.
+    responses to hard problems tend to get negative advantages. An invalid member (a rollout that the verifier could not
+    score) gets 0 and does not affect the other members. A single group is treated as the whole batch.
 
     The paper's KL penalty against the reference model, which is part of the reward without ``group_mean``, is not
     included. Use the objective's KL term instead.

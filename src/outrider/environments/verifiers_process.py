@@ -307,7 +307,9 @@ class Episodes:
 
 
 def with_defaults(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Add defaults: agents run on this machine, with a chat loop if neither they nor the taskset choose a harness."""
+    """Add defaults: agents run on this machine, and use a chat loop if neither the agents nor the taskset choose a
+    harness.
+    """
     from verifiers.v1.configs.agent import AgentConfig
     from verifiers.v1.utils.loaders import default_harness_id, env_config_type
 

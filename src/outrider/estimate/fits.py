@@ -75,7 +75,9 @@ def _sleeps(recipe: Recipe) -> bool:
 
 
 def verdict(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> str:
-    """Return a sentence about how much memory stays free, or how much is missing and which options would help."""
+    """Return a sentence about how much memory stays free, or about how much memory is missing and which options would
+    help.
+    """
     need = needed(setup, shape, model_type, devices)
     there = f"the {devices.size / GIB:.1f} GiB of {devices.name}"
     if need <= devices.size:

@@ -111,8 +111,9 @@ class Choose(PlansAhead, Stage):
         return self._model.predict(problem).rate.mean
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        """Learn from a step; return the number of problems ``offered`` and ``refused``, and the metrics of the
-        pass-rate model."""
+        """Learn from a step, and return the numbers of problems ``offered`` and ``refused`` and the metrics of the
+        pass-rate model.
+        """
         offers = {"offered": float(self._offers.total()), "refused": float(self._refused)}
         self._offers, self._refused = Counter(), 0
         self._model.learn(groups)

@@ -56,7 +56,7 @@ class EntropyBranch(Stage):
       uniform random number.
     - Filling up: the released code adds one new rollout per turn; here all missing rollouts are added at once.
 
-    Degenerate cases: an empty group gets ``total`` new rollouts; an empty response has no boundary.
+    Degenerate cases: an empty group gets ``total`` new rollouts. An empty response has no boundary.
 
     Metrics: the number of ``pivots``, of ``branches`` and of new rollouts from the prompt (``from_prompt``), and the
     mean ΔH at the pivots (``rise``).

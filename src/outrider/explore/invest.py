@@ -114,7 +114,8 @@ class Invest(PlansAhead, Stage):
         return [SampleRequest(problem, n=n) for problem, n in zip(problems, counts, strict=True)]
 
     def shares(self, variance: Callable[[int, int], float], tokens: Sequence[float], ties: Sequence[int]) -> list[int]:
-        """Return the rollouts per problem, given the variance of problem i with n rollouts and its tokens per rollout.
+        """Return the number of rollouts for each problem. ``variance(i, n)`` is the variance that problem i contributes
+        with n rollouts, and ``tokens`` has each problem's tokens per rollout.
 
         Ties go to the problem with fewer rollouts, then to the problem with the smaller value of ``ties``.
 
@@ -144,7 +145,7 @@ class Invest(PlansAhead, Stage):
         return self._model.predict(problem).rate.mean
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        """Learn from a step; return the metrics of its plan and of the pass-rate model."""
+        """Learn from a step, and return the metrics of the step's plan and of the pass-rate model."""
         self._model.learn(groups)
         return self._numbers | self._model.numbers()
 

@@ -1,4 +1,4 @@
-"""Selection of responses for rejection fine-tuning: the best by a measure, plus a share of failures."""
+"""Selects responses for rejection fine-tuning: the best successes according to a measure, plus a share of failures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Keep(Stage):
       ``mass``, at temperature 1; needs a forward pass of the policy;
     * ``chance``: a random number seeded by the rollout, which also breaks ties.
 
-    Tokens after the end of the first ``\boxed{…}`` do not count, since they are not trained on (``until_box``).
+    Tokens after the end of the first ``\boxed{…}`` are ignored, since they are not trained on (``until_box``).
 
     Of ``n`` kept responses, :math:`\lfloor \mathrm{noise}\; n \rfloor` are failures, ranked in the same way, if there
     are enough failures. n is the largest number, up to ``most``, for which there are enough successes. ``per_problem``

@@ -19,8 +19,9 @@ def value(n: int, p: float) -> float:
     """Return ``V(n, p) = (1 - p^n - (1 - p)^n) p (1 - p)^2``, the value of ``n`` rollouts of a problem with pass rate
     ``p``.
 
-    The value is the probability of a mixed group (with successes and failures, so with a gradient) times the
-    first-order increase of ``p``. The value is concave in ``n``, and 0 if ``n`` is 1 or if ``p`` is 0 or 1.
+    The value is the probability of a mixed group times the first-order increase of ``p``. A mixed group has both
+    successes and failures, and therefore a gradient. The value is concave in ``n``, and 0 if ``n`` is 1 or if ``p`` is
+    0 or 1.
 
     >>> value(2, 0.5), value(1, 0.5), value(8, 0.0)
     (0.0625, 0.0, 0.0)
@@ -120,7 +121,7 @@ class Knapsack(Allocation):
         return self.shares(rates, ties)
 
     def rate(self, problem_id: str) -> float | None:
-        """Return the estimated pass rate of a problem; None while the pass rate is unknown."""
+        """Return the estimated pass rate of a problem, or None while the pass rate is unknown."""
         seen = self._seen.get(problem_id, "")
         return seen.count("1") / len(seen) if len(seen) >= self.known else None
 

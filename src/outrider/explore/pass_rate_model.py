@@ -119,7 +119,7 @@ class Visits(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """The rollouts of a problem from its plain prompt in one step; there is at least one rollout."""
+    """A problem's rollouts from its plain prompt in one step. There is at least one such rollout."""
 
     problem: Problem
     successes: int
@@ -129,7 +129,7 @@ class Visit(NamedTuple):
 
     @staticmethod
     def of(group: Group) -> Visit | None:
-        """Return the group's visit; None if no rollout from the plain prompt could be verified."""
+        """Return the group's visit, or None if no rollout from the plain prompt could be verified."""
         rollouts = first_pass(group)
         successes = sum(r.success for r in rollouts)
         tokens = sum(r.trainable_tokens for r in rollouts)
@@ -139,7 +139,7 @@ class Visit(NamedTuple):
 
     @property
     def level(self) -> Visits:
-        """Return the sums of :class:`Visits` for only this visit."""
+        """Return this one visit as :class:`Visits`."""
         n = self.successes + self.failures
         spread = self.successes * self.failures / (n * (n - 1)) if n > 1 else 0.0
         return Visits(1.0, self.successes / n, float(n > 1), spread, float(n), float(self.tokens), self.noise)
@@ -211,7 +211,7 @@ class PassRateModel:
 
     def _costs(self, level: str) -> tuple[float, float]:
         """Return a level's tokens and noise per rollout. If the level has fewer than ``MIN_WEIGHT`` rollouts, return
-        the averages over all levels.
+        the means over all levels.
         """
         sums = self._levels[level][self._best] if level in self._levels else Visits()
         if sums.rollouts < MIN_WEIGHT:

@@ -34,15 +34,15 @@ class _Success(NamedTuple):
 class Prefixed(Stage):
     """For problems without a success in this step, samples rollouts that continue a prefix of an earlier success.
 
-    After every step the stage stores the last success, as tokens, of each problem with a pass rate below one half from
-    its plain prompt. If the pass rate is one half or above, the stored success is removed. When a problem comes up
-    again and all its rollouts from the plain prompt fail, ``prefixes`` prefixes of the stored success are drawn. Each
-    prefix keeps a random fraction of the success's tokens, uniform in ``[low, high]``, and is continued by ``n``
-    rollouts. The continuations are on-policy; the prefix is context and not trained on. With ``move`` there is one
-    prefix, whose fraction starts in the middle of ``[low, high]``. Within these bounds the fraction rises by ``move``
-    if fewer than half of the last continuations succeeded, and falls by ``move`` if more than half succeeded. With
-    ``given``, problems without a stored success use the task's own solution (``metadata["solution"]``) until they have
-    a success.
+    After every step the stage stores the tokens of each problem's last success, provided that the problem's pass rate
+    from the plain prompt is below one half. If the pass rate is one half or above, the stored success is removed. When
+    a problem comes up again and all its rollouts from the plain prompt fail, ``prefixes`` prefixes of the stored
+    success are drawn. Each prefix keeps a random fraction of the success's tokens, uniform in ``[low, high]``, and is
+    continued by ``n`` rollouts. The continuations are on-policy; the prefix is context and not trained on. With
+    ``move`` there is one prefix, whose fraction starts in the middle of ``[low, high]``. Within these bounds the
+    fraction rises by ``move`` if fewer than half of the last continuations succeeded, and falls by ``move`` if more
+    than half succeeded. With ``given``, problems without a stored success use the task's own solution
+    (``metadata["solution"]``) until they have a success.
 
     A prefix defines a different problem, so only rollouts from the same prefix should be compared with each other, as
     the credit component ``siblings_mean`` does. The rollouts do not start from the plain prompt, so they do not

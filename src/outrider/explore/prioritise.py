@@ -241,10 +241,10 @@ class Prioritise(Stage):
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         """Return a step's metrics.
 
-        Five metrics describe the rollouts that this stage added: their total, their numbers for problems unsolved and
-        solved at that time, the maximum per problem, and the share of problems without added rollouts. Further metrics
-        count problems without a verifiable rollout, unspent rollouts, and rollouts of earlier stages beyond the budget.
-        The remaining metrics describe the problems' weights and the in-context examples.
+        Five metrics describe the rollouts that this stage added: their total, their numbers for problems that were
+        unsolved or solved at that time, the maximum per problem, and the share of problems without added rollouts.
+        Further metrics count problems without a verifiable rollout, unspent rollouts, and rollouts of earlier stages
+        beyond the budget. The remaining metrics describe the problems' weights and the in-context examples.
         """
         names = ("extra_unsolved", "extra_solved", "unscorable", "unspent", "overdrawn")
         counts = {"extra": self._extra.total()} | {name: self._counts[name] for name in names}

@@ -89,13 +89,13 @@ class Seed(Options):
     """Adds the ``k`` most similar solved problems as examples to the prompt of a problem that has no success yet.
 
     The corpus holds the problems that the run itself has solved. After each step, every problem's last success replaces
-    the problem's entry; successes sampled with in-context examples count too and are marked. Success is determined by
-    the verifier's verdict. ``<think>…</think>`` is removed from solutions. Solved problems are ranked by cosine
-    similarity of the questions, highest first; ties go to the problem stored last. A problem is never its own example,
-    not even under another id, and there is no minimum similarity. :class:`ExemplarTemplate` formats the prompt. If the
-    prompt has more than ``max_tokens`` tokens, or leaves no room in the model's context for the longest response, all
-    solutions are truncated to the same length. If even one character per solution is too long, the last example is
-    dropped. The question is never truncated.
+    the problem's entry; successes sampled with in-context examples are also stored, and are marked as such. Success is
+    determined by the verifier's verdict. ``<think>…</think>`` is removed from solutions. Solved problems are ranked by
+    cosine similarity of the questions, highest first; ties go to the problem stored last. A problem is never its own
+    example, not even under another id, and there is no minimum similarity. :class:`ExemplarTemplate` formats the
+    prompt. If the prompt has more than ``max_tokens`` tokens, or leaves no room in the model's context for the longest
+    response, all solutions are truncated to the same length. If even one character per solution is too long, the last
+    example is dropped. The question is never truncated.
 
     Degenerate cases: if there are fewer than ``k`` solved problems, the prompt has fewer examples. If no example fits,
     the plain prompt is used (metric ``unseeded``). When the corpus is full, its oldest entry is removed (metric

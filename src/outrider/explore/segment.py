@@ -118,11 +118,11 @@ class Chunk(Segmenter):
 class Delimiter(Segmenter):
     """Cuts after each token that completes one of ``marks``, whatever else the token contains.
 
-    Marks are searched in the joined text of the tokens, from left to right, longest mark first, without overlap. For
-    example, a single token ``".\\n"`` ends a sentence. DEEP-GRPO's released code does not recognise this token as an
-    end, because the code compares token ids with the id of ".". A blank line that spans two tokens is found too. A
-    response without a mark is one segment; AttnRL's fallbacks (lines, then tokens) are not implemented. Source:
-    DEEP-GRPO (arXiv 2602.14169) section 4.1.
+    The joined text of the tokens is searched for marks from left to right. Marks do not overlap, and longer marks take
+    precedence. For example, a single token ``".\\n"`` ends a sentence. DEEP-GRPO's released code does not recognise
+    this token as an end, because the code compares token ids with the id of ".". A blank line that spans two tokens is
+    found too. A response without a mark is one segment; AttnRL's fallbacks (lines, then tokens) are not implemented.
+    Source: DEEP-GRPO (arXiv 2602.14169) section 4.1.
 
     >>> Delimiter(marks=["."]).bounds(["a", ".\\n", "b", ".", "c"], np.ones(5, bool))
     [2, 4]

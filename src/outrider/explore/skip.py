@@ -34,8 +34,8 @@ class _Streak:
 
 
 class Skip(PlansAhead, Stage):
-    """Refuses a problem with a probability that grows with the number of consecutive unanimous visits (steps that
-    sampled the problem).
+    """Refuses a problem with a probability that grows with the number of consecutive unanimous visits. A visit is a
+    step that sampled the problem.
 
     After ``z`` consecutive visits that were all solved, or all unsolved, a problem is accepted with probability
 

@@ -42,14 +42,15 @@ class Stage(Options):
         """
 
     def drop(self, groups: Sequence[Group]) -> Mapping[str, str]:
-        """Return the groups and rollouts to exclude from training, as a map from id to reason.
+        """Return the ids of groups and rollouts to exclude from training, each with the reason.
 
         Dropped rollouts stay in the records, and their tokens count as generated.
         """
         return {}
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        """Learn from the finished groups of a step, and return the stage's metrics, with the same names every step.
+        """Learn from the finished groups of a step, and return the stage's metrics. The metrics have the same names in
+        every step.
 
         The trainer itself counts each stage's tokens, rollouts and successes.
         """

@@ -23,9 +23,9 @@ class Attention(Selector):
     quantile is 0, the threshold is the smallest positive F instead. Pivots are at least ``distance`` tokens from the
     start and from each other. If there are too few such steps, the earliest other cuts are added.
 
-    Each rollout with a candidate needs one forward pass. Degenerate cases: with at most ``ahead`` steps every F is 0,
-    and all steps rank equally. If there are fewer cuts than pivots, all cuts are taken; the released code repeats some
-    cuts.
+    Each rollout with a candidate needs one forward pass. Degenerate cases: if there are at most ``ahead`` steps, every
+    F is 0 and all steps rank equally. If there are fewer cuts than pivots, all cuts are taken; the released code
+    repeats some cuts.
 
     Source: AttnRL (``attnrl_core_algos.py``, ``modeling_qwen2.py``). ``distance`` is measured between cuts; the
     released code measures the distance from the end of the earlier step.
