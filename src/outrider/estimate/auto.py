@@ -181,8 +181,8 @@ def _fastest_in(room: _Room, ranks: Dotted, size: int) -> tuple[Dotted, bool]:
 
 
 def _ranks(room: _Room) -> Iterator[Dotted]:
-    """Yield the default number of processes. On a CPU, also yield smaller numbers, unless the recipe or another
-    launcher sets the number.
+    """First yield no change. On a CPU, then yield smaller numbers of processes, unless the recipe or another launcher
+    sets the number.
     """
     yield {}
     open_ = room.devices.host and not room.recipe.train.ranks and started_by_another(0) is None

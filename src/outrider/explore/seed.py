@@ -181,7 +181,7 @@ class Seed(Options):
         return self
 
     def seeded(self, requests: Sequence[SampleRequest], view: View) -> dict[str, SampleRequest]:
-        """Return the requests by problem id, with examples added to their prompts. Requests for which no example fits
+        """Return the requests by problem id, with examples added to their prompts. Requests without a usable example
         are unchanged.
         """
         new = [r.problem for r in requests if r.problem.id not in self._prompts]

@@ -20,8 +20,8 @@ class Surroundings(NamedTuple):
         task: name of the task.
         turns: whether the task's rollouts have several turns.
         after: the stages after this stage, in order.
-        goal: k of the pass@k objective that the credit chain of stream ``main`` states; None if the chain states no
-            such objective.
+        goal: k of the pass@k objective whose gradient the credit of stream ``main`` estimates; None if there is no such
+            k.
     """
 
     before: Sequence[object]

@@ -31,9 +31,9 @@ class Utility(Selector):
     R learns only from branch points (pivots) in failed rollouts, including pivots of other branching stages. R is the
     probability of a recovery, and branches of successful rollouts (admitted by ``which``) are not recoveries.
 
-    Degenerate cases: a rollout without a candidate has no pivot. If ``include_root`` is set, its pivot is the prompt.
-    If there are fewer candidates than requested pivots, all candidates are taken. With gamma = 0 only recoverability
-    counts.
+    Degenerate cases: a rollout without a candidate has no pivot, or has the prompt as its pivot if ``include_root`` is
+    set. If there are fewer candidates than requested pivots, all candidates are taken. With gamma = 0 only
+    recoverability counts.
 
     Source: DEEP-GRPO (arXiv 2602.14169) Eqs. 1 to 3. The paper counts t and T in segments; for chunks this is
     equivalent, except for a shorter last chunk. Here t and T count tokens, so that R does not depend on the segmenter.
