@@ -24,7 +24,8 @@ def chain_of(description: Sequence[Described]) -> list[Link]:
     """Build a credit chain from components, or from component names and options as in a recipe.
 
     Raises:
-        UserError: an unknown component or option, a value out of range, or an invalid order (:func:`split`).
+        UserError: a component or option is unknown, a value is out of range, or the order is invalid (see
+            :func:`split`).
 
     >>> [type(link).__name__ for link in chain_of(["group_mean", {"novelty": {"cap": 0.25}}])]
     ['GroupMean', 'Novelty']
@@ -59,7 +60,7 @@ def advantages_from_arrays(
     greedy: ArrayLike | None = None,
     step: int | None = None,
 ) -> Floats:
-    """Apply a credit chain, and return one advantage per token, float64 ``[B, T]``; 0 where the mask is 0.
+    """Apply a credit chain and return one advantage per token as float64 ``[B, T]``, with 0 where the mask is 0.
 
     Rows are responses, in any order. Rows with the same group id are compared with each other; groups may differ in
     size. A baseline with batch statistics treats all rows as one batch. Input arrays are not modified.
@@ -71,11 +72,11 @@ def advantages_from_arrays(
         rewards: one number per row; NaN means that the verifier failed, and excludes the row from every baseline.
         mask: ``[B, T]``, 1 for the sampled tokens to train on, 0 for padding and tool output.
         success: whether each row is correct. May be omitted if rewards are 0 and 1, or -1 and 1.
-        logprobs, entropies: ``[B, T]``, values under the sampling policy, with entropies in nats. Values where the mask
-            is 0 are ignored. Only some components require these arrays.
+        logprobs, entropies: ``[B, T]``, computed under the sampling policy; entropies are in nats. Values where the
+            mask is 0 are ignored. Only some components require these arrays.
         parents: for trees, the index of the row that each row continues; -1 for roots.
-        starts: for trees, the number of trainable tokens between the prompt and a row's own tokens. The row's own mask
-            is 0 at these prefix tokens.
+        starts: for trees, the number of trainable tokens between the prompt and the first token that the row itself
+            sampled. The row's mask must be 0 at these prefix tokens.
         families: integer label per row; rows of a group with equal labels are siblings. By default, rows with the same
             parent and start are siblings.
         seeded: whether each row's prompt contained solved examples or a hint.
@@ -83,7 +84,7 @@ def advantages_from_arrays(
         step: training step, counted from 1. Required only by components that depend on the step.
 
     Raises:
-        UserError: inconsistent or missing arrays, or an invalid chain (:func:`chain_of`).
+        UserError: arrays are inconsistent or missing, or the chain is invalid (see :func:`chain_of`).
 
     >>> rewards = [1.0, 0.0, 0.0, 1.0]  # rows 0 and 2 answer one problem, rows 1 and 3 another
     >>> mask = [[1, 1, 1], [1, 1, 0], [1, 0, 0], [0, 1, 1]]
@@ -135,7 +136,7 @@ def advantages_from_arrays(
 
 
 def _rows_of(keys: Sequence[Hashable]) -> list[list[int]]:
-    """Return the row indices of each group, in order of the groups' first rows."""
+    """Return the row indices of each group; groups are ordered by their first row."""
     rows_of: dict[Hashable, list[int]] = {}
     for row, key in enumerate(keys):
         rows_of.setdefault(key, []).append(row)
@@ -190,7 +191,7 @@ def _success(rewards_B: Floats, success: ArrayLike | None) -> Flags:
 
 
 def _tokens(name: str, values: ArrayLike | None, mask_BT: Flags) -> list[Floats]:
-    """Return the values at each row's trainable tokens; empty arrays if ``values`` is None."""
+    """Return the values at each row's trainable tokens, or empty arrays if ``values`` is None."""
     if values is None:
         return [np.zeros(0)] * len(mask_BT)
     given = _array(name, values)
@@ -203,7 +204,7 @@ def _tokens(name: str, values: ArrayLike | None, mask_BT: Flags) -> list[Floats]
 
 
 def _parents(parents_B: Ints, group: list[int]) -> Ints:
-    """Convert parents from row indices of the batch to member indices within the group."""
+    """Convert each parent's row index in the batch to its member index within the group."""
     place = {row: member for member, row in enumerate(group)} | {-1: -1}
     for row in group:
         if int(parents_B[row]) not in place:

@@ -17,8 +17,9 @@ from outrider.record.row import WeightedRow, row_of
 
 
 class Assigned(NamedTuple):
-    """The rows to train on, and the step's groups. In the groups, each rollout has advantages or the reason why it is
-    unused."""
+    """The rows to train on, and the step's groups. Each rollout in these groups has either its advantages or the reason
+    why it is unused.
+    """
 
     rows: list[WeightedRow]
     groups: list[Group]
@@ -36,11 +37,11 @@ def assign(
     """Run the credit chain of each loss stream over all groups of the stream.
 
     Every rollout with trainable tokens becomes a row, in order. A row with zero advantage also counts in the loss
-    denominators. With ``always_trained`` (for example because of a KL penalty) such a row is also trained on. Otherwise
-    the row's rollout is marked as unused, with the reason ``unscorable`` (no reward) or ``no advantage``. A rollout
-    without trainable tokens is marked ``no tokens``. Rollouts that an exploration stage has marked as unused, or whose
-    context excludes them from training, do not become rows. These rollouts count in baselines but not in loss
-    denominators.
+    denominators. With ``always_trained`` (for example because of a KL penalty), rows with zero advantage are also
+    trained on. Otherwise the row's rollout is marked as unused, with the reason ``unscorable`` (no reward) or ``no
+    advantage``. A rollout without trainable tokens is marked ``no tokens``. Rollouts that an exploration stage has
+    marked as unused, or whose context excludes them from training, do not become rows. These rollouts count in
+    baselines but not in loss denominators.
 
     ``encode`` tokenizes the plain prompt, for rollouts that are trained with the original prompt instead of the prompt
     they were sampled from. ``prefix`` selects which tokens of a branch (a continuation of another rollout) are trained
@@ -120,8 +121,8 @@ def _by_prefix_policy(
 ) -> list[CreditedRollout]:
     """Apply the prefix policy.
 
-    ``shares_GN`` has, for each rollout, the advantages of its own tokens if ``by_segment`` is set or the part has no
-    paths, and otherwise the advantages of its whole path.
+    ``shares_GN`` has one array of advantages per rollout. The array covers only the tokens that the rollout itself
+    sampled if ``by_segment`` is set or the part has no paths. Otherwise the array covers the rollout's whole path.
     """
     rollouts, paths = part.rollouts, part.paths
     if paths is None or (by_segment and prefix == "count_once"):

@@ -24,12 +24,12 @@ class BoundaryGate(Shaper):
     since their pass@k is already close to 1. A group without a success has a gradient only under the baseline
     ``no_baseline`` with a negative reward for failures. Such a group is weighted like a group with one success.
 
-    Degenerate cases: without a valid member every advantage is 0. With k = 1 all groups have the same weight. A group
+    Degenerate cases: if no member is valid, every advantage is 0. With k = 1 all groups have the same weight. A group
     of one rollout is not a special case.
 
     Source: BBG, arXiv 2606.15455v1; only the paper's **abstract** was available. Equations 8 and 9 and the weight come
-    from a reimplementation that cites the paper and states that it is not a reproduction. The reimplementation gives a
-    problem without a success weight 1, but uses GRPO's advantages, which are 0 for such a problem.
+    from a reimplementation that cites the paper and says that it does not reproduce the paper. The reimplementation
+    gives a problem without a success weight 1, but uses GRPO's advantages, which are 0 for such a problem.
 
     >>> [round(BoundaryGate(k=16).utility(c, 8), 3) for c in range(4)]
     [6.0, 2.087, 0.664, 0.19]

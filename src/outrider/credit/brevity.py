@@ -1,4 +1,4 @@
-"""Kimi k1.5's length reward: shorter responses within a group get more reward."""
+"""Kimi k1.5's length reward: shorter responses within a group get a higher reward."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from outrider.credit.overlong import path_lengths
 
 
 class Brevity(RewardShaper):
-    r"""Adds a reward for a response's length, relative to the group's shortest and longest; failures get only
+    r"""Adds a length reward that compares each response with the group's shortest and longest; failures get only
     penalties.
 
     .. math:: r_i' = r_i + \lambda \begin{cases} \ell_i & \text{if member } i \text{ succeeds} \\ \min(0, \ell_i) &
@@ -23,8 +23,9 @@ class Brevity(RewardShaper):
     length is counted as in :class:`Overlong` (trainable tokens of the whole path), but there is no length limit.
 
     Degenerate cases: rewards do not change if all lengths are equal or the group has only one valid member. Invalid
-    members (rollouts that the verifier could not score) keep their reward, even if it is NaN, and do not count in the
-    minimum and maximum length. A group of failures of different lengths gets a gradient towards shorter responses.
+    members (rollouts that the verifier could not score) keep their reward, even if it is NaN, and are ignored when the
+    minimum and maximum lengths are computed. A group of failures of different lengths gets a gradient towards shorter
+    responses.
 
     Source: Kimi k1.5, arXiv 2501.12599, section 2.3.3. The paper does not state the weight of this reward, and adds the
     reward only after an initial training phase.

@@ -1,4 +1,4 @@
-"""Interfaces of credit components, and the chain that runs them in order: reward shapers, one baseline, shapers."""
+"""Interfaces of credit components, and the chain that runs reward shapers, one baseline and shapers in this order."""
 
 from __future__ import annotations
 
@@ -57,8 +57,9 @@ class Baseline(Options):
 
     @property
     def goal(self) -> int | None:
-        """The k for which the advantages yield an unbiased estimate of the gradient of pass@k (a mean over rollouts);
-        None if there is no such k."""
+        """The k for which the advantages, averaged over rollouts, give an unbiased estimate of the gradient of pass@k;
+        None if there is no such k.
+        """
         return None
 
     def of_stream(self, groups: Sequence[Members], step: int = 1) -> list[list[Floats]]:

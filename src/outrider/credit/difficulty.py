@@ -1,4 +1,4 @@
-"""Weights by difficulty (GRPO-LEAD): outcomes that are rare in their group get more weight."""
+"""Difficulty weighting (GRPO-LEAD): outcomes that are rare in their group get more weight."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Difficulty(Shaper):
     Both weights are above 0, so no advantage changes its sign. Dividing by the group's standard deviation
     (:class:`GroupMean`) also weights by difficulty. If a chain does both, the two weights are multiplied.
 
-    Degenerate cases: an advantage of 0 stays 0, as in groups without a gradient and for invalid members (rollouts that
-    the verifier could not score). Invalid members do not count in :math:`\rho`.
+    Degenerate cases: an advantage of 0 stays 0, so groups without a gradient and invalid members (rollouts that the
+    verifier could not score) do not change. Invalid members are ignored in :math:`\rho`.
 
     Source: GRPO-LEAD, arXiv 2504.09696, difficulty-aware advantage reweighting, with the released code's defaults. The
     released code counts a shaped reward above 0 as a success; this shaper uses the verdict.

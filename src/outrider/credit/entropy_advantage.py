@@ -27,7 +27,8 @@ class EntropyAdvantage(Shaper):
     (``objective.entropy``), this bonus does not directly make the policy more random, and it vanishes as the policy
     becomes certain.
 
-    Degenerate cases: an advantage of 0 stays 0, as in groups without a gradient and for rollouts without a verdict.
+    Degenerate cases: an advantage of 0 stays 0, so groups without a gradient and rollouts without a verdict do not
+    change.
 
     Source: Cheng et al. 2025, arXiv 2506.14758, Eqs. 5 and 6; :math:`\alpha` = 0.4 with GRPO (0.1 with PPO) and
     :math:`\kappa` = 2 from section 4. Deviation: the entropy is recorded at sampling, while the paper uses the entropy

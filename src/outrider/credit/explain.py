@@ -109,9 +109,9 @@ _SHAPES: dict[GroupShape, list[_Row]] = {"roots": _ROOTS, "greedy": _GREEDY, "tr
 def worked_group(shape: GroupShape = "roots", right: float = 1.0, wrong: float = 0.0, longest: int = 10) -> Worked:
     """Return an example group with rare successes, failures, a truncated response and a response without a verdict.
 
-    Shape ``greedy`` adds the greedy response, ``tree`` includes branches, and ``siblings`` has only branches, which
-    start at two points in rollouts of another loss stream. Every fourth token has an entropy of 1.4 nats, and all other
-    tokens have 0.2 nats.
+    The shape ``greedy`` adds the greedy response, and the shape ``tree`` adds branches. The shape ``siblings`` consists
+    only of branches, which start at two points in rollouts of another loss stream. Every fourth token has an entropy of
+    1.4 nats, and all other tokens have 0.2 nats.
 
     Args:
         right, wrong: rewards of correct (right) and incorrect (wrong) responses.

@@ -15,17 +15,18 @@ from outrider.credit.members import Members
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """A group of rollouts (members) as ``S`` segments: a member's own trainable tokens, split where other members
+    """The ``S`` segments of a group: the trainable tokens that each member (rollout) sampled, split where other members
     branch off.
 
     A rollout is a path from the prompt to its end; all tokens of a segment are shared by exactly the same rollouts. The
     prompt is not a segment: segments that start at the prompt have parent -1. A leaf is a member's end. A member that
     other members continue therefore also has a leaf, in its last segment.
 
-    A branch is attached to the member that owns the last token of its prefix. The owner is an earlier ancestor if the
-    branch position lies within the parent's own prefix; a branch at position 0 is attached to the prompt. A member
-    whose parent is not among the members is attached to the prompt, and so are branches from inside this member's
-    prefix. A member without tokens has no segment: its leaf is the segment to which it is attached.
+    A branch is attached to the member that owns the last token of its prefix. If the branch position lies within the
+    prefix of the parent, the owner is an earlier ancestor. A branch at position 0 is attached to the prompt. A member
+    whose parent is not among the members is attached to the prompt. Branches that start inside such a member's prefix
+    are also attached to the prompt. A member without tokens has no segment: its leaf is the segment to which it is
+    attached.
 
     Attributes:
         owners_S: the member that sampled the segment's tokens.
@@ -97,8 +98,9 @@ class Forest:
         return np.where(self.parents_S >= 0, values_S[self.parents_S], prompt)
 
     def per_token(self, values_S: Floats) -> list[Floats]:
-        """Expand one value per segment to one array per member, with one value for each of the member's own trainable
-        tokens."""
+        """Return one array per member, with the segment's value for each trainable token that the member itself
+        sampled.
+        """
         lengths = np.zeros(len(self.leaves_G), np.int64)
         np.maximum.at(lengths, self.owners_S, self.ends_S)
         tokens_GT = [np.empty(int(length)) for length in lengths]

@@ -21,8 +21,8 @@ class GreedyBaseline(Baseline):
     mean reward. The baseline does not depend on sampled responses, so the mean over members of :math:`A_i \nabla \log
     \pi(y_i)` is an unbiased estimate of the gradient of the expected reward for any number of members, even one.
 
-    Degenerate cases: in a group without a scored greedy response all members get 0 (a recipe without the stage
-    ``greedy`` is rejected). A reward equal to the greedy reward gives an advantage of exactly 0. A group whose rewards
+    Degenerate cases: if a group has no scored greedy response, all members get 0. (A recipe without the stage
+    ``greedy`` is rejected.) A reward equal to the greedy reward gives an advantage of exactly 0. A group whose rewards
     are all equal but differ from the greedy reward has non-zero advantages, even with one member. A member that the
     verifier could not score gets 0 and does not affect the other members.
 

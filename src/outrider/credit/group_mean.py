@@ -73,7 +73,7 @@ class GroupMean(Baseline):
 
 
 def deviation(rewards: Floats) -> float:
-    """Return the standard deviation of at least two rewards, with denominator ``n - 1``, computed in two passes."""
+    """Return the sample standard deviation (denominator ``n - 1``) of at least two rewards, computed in two passes."""
     centred = rewards - rewards.mean()
     centred -= centred.mean()  # second pass: removes the rounding error of the mean
     return float(np.sqrt((centred**2).sum() / (len(rewards) - 1)))

@@ -26,13 +26,13 @@ class MaxRL(Baseline):
     subtraction makes the failures less likely although no correct response is known. The released code gives such a
     group advantages of 0, and so does this baseline.
 
-    Degenerate cases: all members get exactly 0 without a success, with one valid member, or with exactly equal rewards.
-    An invalid member gets 0 and does not affect the other members.
+    Degenerate cases: all members get exactly 0 if no member succeeds, only one member is valid, or all rewards are
+    exactly equal. An invalid member gets 0 and does not affect the other members.
 
     Our choice: :math:`\hat p` is computed from verdicts, and the numerator is computed from rewards. The released code
-    divides by the mean reward plus 1e-6, which is the same for rewards of 0 and 1, but may be a division by 0 for
-    rewards of -1 and 1. With verdicts, adding a constant to all rewards changes nothing, scaling rewards scales
-    advantages, and reward shapers still have an effect.
+    divides by the mean reward plus 1e-6. For rewards of 0 and 1 the mean reward equals :math:`\hat p`, but for rewards
+    of -1 and 1 it may be 0 or negative. With :math:`\hat p` from verdicts, adding a constant to all rewards changes
+    nothing, scaling rewards scales advantages, and reward shapers still have an effect.
 
     Source: MaxRL, Tajwar et al. 2026, arXiv 2602.02710, and its released code.
 

@@ -17,7 +17,7 @@ TokenTexts = Callable[[Ids], list[str]]
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The rollouts of one group, as arrays over its ``G`` members, which may differ in length.
+    """The rollouts of one group as arrays with one entry for each of its ``G`` members; members may differ in length.
 
     Token arrays cover only trainable tokens, which the member sampled itself: observed tokens (tool output) and a
     branch's prefix are excluded. By default every member is a root: it starts at the plain prompt.
@@ -25,15 +25,15 @@ class Members:
     Attributes:
         rewards_G: float64; NaN means *unscorable* (the verifier failed).
         success_G: bool; whether the verdict is correct, independent of the reward.
-        tokens_G: int64; number of trainable tokens of each member, may be 0.
+        tokens_G: int64; number of trainable tokens of each member, possibly 0.
         logprobs_GT, entropies_GT: float64 per trainable token of each member; empty arrays if not recorded.
         token_texts_GT: the text of each trainable token; empty if no component of the chain reads texts.
-        parents_G: int64; the member that each member continues; -1 for a root, and if the parent is not among the
-            members (it may belong to another loss stream).
+        parents_G: int64; index of the member that each member continues. -1 for a root, and also for a branch whose
+            parent is not among the members (the parent may belong to another loss stream).
         starts_G: int64; number of trainable tokens in a member's path before its own tokens; 0 for a root. If an
-            ancestor is not in the group, all its tokens count as trainable.
-        families_G: int64; an arbitrary label shared by members that continue the same rollout from the same position,
-            even if that rollout is not among the members; all roots share one label.
+            ancestor is not in the group, all of the ancestor's tokens count as trainable.
+        families_G: int64; an arbitrary label, shared by members that continue the same rollout from the same position.
+            The continued rollout need not be among the members. All roots share one label.
         seeded_G: bool; whether the prompt contained solved examples or a hint.
         greedy_G: bool; whether the member is the greedy response (of a stage ``greedy``) instead of a sample.
 

@@ -11,7 +11,8 @@ from outrider.credit.members import Members
 
 
 class Overlong(RewardShaper):
-    r"""Subtracts from the reward a length penalty that grows linearly as a response approaches the length limit.
+    r"""Subtracts a length penalty from the reward. The penalty grows linearly as a response approaches the length
+    limit.
 
     .. math:: r_i' = r_i - \lambda\, \min\Big(1, \max\Big(0, \frac{L_i - (L_\max - L_\text{buffer})}{L_\text{buffer}}
               \Big)\Big)

@@ -41,10 +41,10 @@ class PassK(Baseline):
     by :math:`\tbinom{j+1}{k-1} / \tbinom{n-1}{k-1}` times the difference. So equal rewards have equal advantages, and a
     higher reward never has a lower advantage.
 
-    Degenerate cases: with fewer than k valid members (rollouts that the verifier could score), or exactly equal
-    rewards, all members get exactly 0 and are reported as rollouts without advantage. Under ``training`` all members
-    also get 0 if every subset contains a best response (fewer than k failures), which always holds for k = n. An
-    invalid member gets 0 and does not affect the other members.
+    Degenerate cases: if there are fewer than k valid members (rollouts that the verifier could score), or if all
+    rewards are exactly equal, all members get exactly 0 and are reported as rollouts without advantage. Under
+    ``training`` all members also get 0 if every subset contains a best response. This happens if fewer than k responses
+    fail, and always if k = n. An invalid member gets 0 and does not affect the other members.
 
     Sources: Pass@k Training, Chen et al. 2025, arXiv 2508.10751, section 2.4, and its released code (for rewards of 0
     and 1, with epsilon 1e-6); PKPO, Walder & Karkhanis 2025, arXiv 2505.15201, sections 3.2 and 4.3.

@@ -13,19 +13,20 @@ is
   from its owner, which also determines whether the token counts as sampled or observed.
 
 Under ``count_once`` and ``repeat`` the credit chain runs on whole paths: shapers see positions and log-probabilities of
-the whole response. A baseline of tree segment values (``by_segment``) already accounts for all continuations of a
-token, so it runs on the rollouts' own tokens under every prefix policy. With such a baseline ``count_once`` equals
-``mask``, and under ``repeat`` a token has its segment's value on every path.
+the whole response. A baseline that assigns values to tree segments (``by_segment``) already accounts for all
+continuations of a token. Under every prefix policy, such a baseline therefore runs only on the tokens that each rollout
+itself sampled. With such a baseline ``count_once`` equals ``mask``, and under ``repeat`` a token has its segment's
+value on every path.
 
 Loss streams are independent: each stream's rollouts are trained in that stream, with the advantages of its credit
 chain. Branches in a separate stream train their prefixes in that stream under ``repeat``, and do not change their
 parents' rows under ``count_once``. A segment's value is known only in its owner's stream; in other streams the
-segment's tokens stay context, which is not trained.
+segment's tokens remain context, which is not trained.
 
-A rollout that is excluded (by its context or by a stage) has no row. Means exclude such rollouts, and also rollouts
-without a reward. The tokens of an excluded rollout are trained only within the path of a branch under ``repeat``. It
-does not matter how a parent ended, for example whether it was truncated. A prefix whose owner is not in the group stays
-context.
+A rollout that is excluded (by its context or by a stage) has no row. The mean under ``count_once`` leaves out excluded
+rollouts and rollouts without a reward. The tokens of an excluded rollout are trained only within the path of a branch
+under ``repeat``. It does not matter how a parent ended, for example whether it was truncated. A prefix whose owner is
+not in the group remains context.
 
 Expected gradients: if the position of a branch does not depend on how its parent ends, every path is a sample of the
 policy. Then, with constant denominators and a baseline that does not depend on the group, the expected gradient under
@@ -61,7 +62,7 @@ class CreditedRollout(NamedTuple):
 
 
 class Paths:
-    """The whole paths of one group, assembled from its rollouts' own tokens.
+    """The whole paths of one group, assembled from the tokens that each rollout sampled itself (its own tokens).
 
     The own tokens of all rollouts are concatenated; a token's *place* is its index in the concatenation. Each rollout
     must come after its parent.
@@ -109,7 +110,9 @@ class Paths:
     def counted_once(
         self, rollouts: Sequence[Rollout], shares: Sequence[Floats], valid_G: Flags
     ) -> list[CreditedRollout]:
-        """Return the rollouts' own tokens, each with the mean advantage over all paths through the token."""
+        """Return each rollout with only its own tokens; each token has the mean advantage over all paths that contain
+        the token.
+        """
         sums, counts = np.zeros(len(self._sampled)), np.zeros(len(self._sampled))
         for rollout, share_N, valid in zip(rollouts, shares, valid_G, strict=True):
             if valid and not rollout.unused:
@@ -120,8 +123,9 @@ class Paths:
         return [CreditedRollout(r, means[self._trainable(self._own[r.id])]) for r in rollouts]
 
     def repeated(self, rollouts: Sequence[Rollout], shares: Sequence[Floats]) -> list[CreditedRollout]:
-        """Return the whole paths of the rollouts; each token has the advantage from the rollout that sampled the
-        token."""
+        """Return the whole path of each rollout; each token has the advantage that it has in the rollout that sampled
+        the token.
+        """
         values = np.full(len(self._sampled), np.nan)
         for rollout, share_N in zip(rollouts, shares, strict=True):
             values[self._trainable(self._own[rollout.id])] = share_N

@@ -1,4 +1,4 @@
-"""Weights by perplexity: responses of low (or high) perplexity get more weight."""
+"""Perplexity weighting: responses of low (or high) perplexity get more weight."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _NO_SPREAD = 1e-6  # nats; below the resolution of float32 log-probabilities
 
 
 class Perplexity(Shaper):
-    r"""Scales a member's advantage by a factor that is linear in the z-score of its log-perplexity within the group.
+    r"""Scales a member's advantage by a factor that is linear in the z-score of the member's log-perplexity within the
+    group.
 
     .. math:: \tilde A_{i,t} = A_{i,t} (1 - \alpha w_i), \qquad w_i = \frac{\ln P_i - \mu}{\sigma}, \qquad
               \ln P_i = -\frac{1}{|y_i|} \sum_t \log \pi_\mathrm{old}(y_{i,t})
@@ -27,14 +28,14 @@ class Perplexity(Shaper):
     \sqrt{n-1}`, no advantage changes its sign as long as :math:`|\alpha| \sqrt{n-1} < 1`. The factors have mean 1, but
     scaling may change a mean advantage of 0.
 
-    Degenerate cases: the factor is 1 for a single valid member and for equal perplexities (a standard deviation below
-    1e-6 counts as 1, as in the released code). A member that the verifier could not score is excluded from the
-    statistics, and its advantage does not change. An advantage of 0 stays 0.
+    Degenerate cases: the factor is 1 if only one member is valid or all perplexities are equal. (A standard deviation
+    below 1e-6 is replaced by 1, as in the released code.) A member that the verifier could not score is excluded from
+    the statistics, and its advantage does not change. An advantage of 0 stays 0.
 
     The released code has two more steps, which are options of this component and off by default. ``drop_outliers``
-    computes mean and standard deviation without members that lie more than 1.5 interquartile ranges outside the
-    quartiles. The advantages of these members are still scaled. ``clamp`` bounds the factor; the released code uses
-    [0.8, 1.2].
+    excludes outliers from the mean and the standard deviation: members whose log-perplexity lies more than 1.5
+    interquartile ranges outside the quartiles. The advantages of outliers are still scaled. ``clamp`` bounds the
+    factor; the released code uses [0.8, 1.2].
 
     Source: STILL report, arXiv 2508.07534, Eqs. 7 and 11; :math:`\alpha` from section 4.4.2. Our choice: we implement
     the formula as published. The released script for low perplexity computes the weight but never applies it, so the

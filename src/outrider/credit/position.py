@@ -13,7 +13,7 @@ from outrider.credit.members import Members
 
 
 class Position(Shaper):
-    r"""Increases the magnitude of every advantage, more for later tokens.
+    r"""Increases the magnitude of every advantage, and increases it more for later tokens.
 
     .. math:: \tilde A_{i,t} = A_{i,t} + \mathrm{sign}(A_{i,t})\, b_{i,t}, \qquad
               b_{i,t} = \gamma\, \sigma\big(m (l_{i,t} - n)\big), \qquad l_{i,t} = \frac{t-1}{L_i} \in [0, 1)
@@ -23,10 +23,10 @@ class Position(Shaper):
     depend on the size of the advantage, so the bonus is relatively larger for small advantages; ``cap`` limits the
     bonus to a share of :math:`|A|`. No advantage changes its sign.
 
-    Outside steps ``first_step`` to ``first_step + steps - 1`` advantages do not change.
+    Advantages change only in the training steps from ``first_step`` to ``first_step + steps - 1``.
 
-    Degenerate cases: an advantage of 0 stays 0, as in groups without a gradient and for rollouts without a verdict. The
-    token of a one-token response has position 0.
+    Degenerate cases: an advantage of 0 stays 0, so groups without a gradient and rollouts without a verdict do not
+    change. The token of a one-token response has position 0.
 
     Source: STILL report, arXiv 2508.07534, Eqs. 8 and 12; defaults from section 4.4.2. Our choice: we subtract n = 0.5
     from :math:`l`. The report subtracts n = -0.5, which would give almost every token the full bonus :math:`\gamma`;

@@ -20,16 +20,16 @@ class Quantile(Baseline):
 
     over the ``n`` valid members; :math:`\sigma` is the standard deviation around the mean, as in :class:`GroupMean`.
     With rewards of 0 and 1 the baseline acts as a gate. In a hard group (success rate at most 1 - K) failures get 0 and
-    successes get :math:`1/\sigma`. In an easy group successes get 0 and failures get :math:`-1/\sigma`. So rare
+    successes get :math:`1/\sigma`. In an easy group successes get 0 and failures get :math:`-1/\sigma`. Therefore rare
     successes are reinforced, rare failures are discouraged, and all other advantages are 0. Advantages are not centred.
 
-    Degenerate cases: with one valid member (a rollout that the verifier could score), or exactly equal rewards, all
-    members get exactly 0. An invalid member gets 0 and does not affect the other members. A success rate of exactly 1 -
-    K counts as hard.
+    Degenerate cases: if only one member is valid (a rollout that the verifier could score), or all rewards are exactly
+    equal, all members get exactly 0. An invalid member gets 0 and does not affect the other members. A success rate of
+    exactly 1 - K counts as hard.
 
     With ``interpolate`` the quantile is interpolated between the two sorted rewards next to position K (n - 1), as in
     the released code. With 8 members and K = 0.4, five successes give b = 0.8, and no member gets 0. With 16 members
-    and K = 0.4 both definitions agree.
+    and K = 0.4 both definitions give the same baseline.
 
     Source: QAE, arXiv 2509.22611, Eqs. 4 and 5 (taken from third-party notes), and the code changes in the paper's
     repository.

@@ -27,21 +27,21 @@ class ReinforcePP(BatchBaseline):
     Our choice: statistics are over responses, and ``group_mean`` is on. The paper computes statistics over the tokens
     of a batch, but appendix B.2 computes them over the N samples; the code of verl and OpenRLHF uses tokens. With
     statistics over tokens and ``group_mean``, a group of equal rewards gets :math:`-m/s`, since long responses shift
-    the mean away from 0. The resulting gradient depends on response lengths only. With statistics over responses the
-    mean is 0, and is set to exactly 0. So groups of equal rewards have no advantage, and no advantage changes its sign.
-    Length normalisation is left to the denominator of the loss.
+    the mean away from 0. The resulting gradient depends on response lengths only. With statistics over responses and
+    ``group_mean`` the batch mean is 0 by construction and is not subtracted. Groups of equal rewards therefore have no
+    advantage, and no advantage changes its sign. Length normalisation is left to the denominator of the loss.
 
-    Degenerate cases: with fewer than two valid members in the batch, or exactly equal :math:`x_i`, all members get
-    exactly 0. With ``group_mean`` the only member of a group of one has :math:`x_i = 0`; verl uses the member's raw
+    Degenerate cases: if the batch has fewer than two valid members, or all :math:`x_i` are exactly equal, all members
+    get exactly 0. With ``group_mean`` the only member of a group of one has :math:`x_i = 0`; verl uses the member's raw
     reward. Without ``group_mean``, groups of one and groups of equal rewards are compared with the other groups, so
-    responses to hard problems tend to be below average. An invalid member (a rollout that the verifier could not score)
-    gets 0 and does not affect the other members. A single group is treated as the whole batch.
+    responses to hard problems tend to get negative advantages. An invalid member (a rollout that the verifier could not
+    score) gets 0 and does not affect the other members. A single group is treated as the whole batch.
 
     The paper's KL penalty against the reference model, which is part of the reward without ``group_mean``, is not
     included. Use the objective's KL term instead.
 
-    Source: REINFORCE++, Hu et al. 2025, arXiv 2501.03262v9, section 3. The default epsilon is verl's, but verl adds it
-    to the variance.
+    Source: REINFORCE++, Hu et al. 2025, arXiv 2501.03262v9, section 3. The default epsilon is verl's, but verl adds
+    epsilon to the variance.
 
     >>> solved, mixed = (Members(np.array(r), np.array(r) > 0, np.array([3, 1])) for r in ([1.0, 1.0], [1.0, 0.0]))
     >>> [a.round(3).tolist() for a in ReinforcePP().of_batch([solved, mixed])]

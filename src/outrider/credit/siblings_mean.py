@@ -22,9 +22,9 @@ class SiblingsMean(Baseline):
     baseline is meant for branches in a separate loss stream, where the weight of branches relative to roots is explicit
     and does not grow with the number of branches.
 
-    Degenerate cases, as in :class:`GroupMean` but per family: a single valid member gets 0, and equal rewards give
-    exactly 0. An invalid member (a rollout that the verifier could not score) gets 0 and does not affect the other
-    members. The parent need not be among the members.
+    Degenerate cases, as in :class:`GroupMean` but per family: a family's only valid member gets 0, and if all rewards
+    in a family are equal, its members get exactly 0. An invalid member (a rollout that the verifier could not score)
+    gets 0 and does not affect the other members. The parent need not be among the members.
 
     Source: DEEP-GRPO, arXiv 2602.14169, section 3. Our choice: by default the advantage is not divided by the standard
     deviation, as in the released code. The paper divides by the standard deviation, as the option ``std`` does (with

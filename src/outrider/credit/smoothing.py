@@ -28,9 +28,9 @@ class Smoothing(Shaper):
     ``mean`` uses the mean per token.
 
     Degenerate cases: the mean of the added term over a group is not 0. A group with only successes is therefore
-    reinforced, with the largest advantages for rare successes. A group with only failures is discouraged. Both also
-    hold for a group of one rollout. An exploration stage that drops such groups removes this effect. Advantages of
-    rollouts that the verifier could not score do not change. Success means a correct verdict.
+    reinforced, with the largest advantages for rare successes. A group with only failures is discouraged. Both
+    statements also hold for a group of one rollout. An exploration stage that drops such groups removes this effect.
+    Advantages of rollouts that the verifier could not score do not change. Success means a correct verdict.
 
     Source: DS-GRPO, arXiv 2511.19942v2, Eq. 6 (a sum), taken from two third-party notes that agree; only the paper's
     abstract and introduction were available. The paper's algorithm uses the old policy's likelihood, as this component

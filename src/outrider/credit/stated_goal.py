@@ -26,13 +26,14 @@ class StatedGoal(BatchBaseline):
     :math:`\nabla \frac{1}{P} \sum_i U_k(p_i)`, if the numbers of rollouts were fixed before sampling: groups of
     different sizes change the variance, not the goal.
 
-    The policy loss must use the mean over all members unchanged. So its denominator must not depend on response lengths
-    (``aggregate: constant``), and a training step must consist of one update. With several updates per step, each
-    update divides by its own number of members, so a problem has less weight in a mini-batch with large groups.
+    The estimate is unbiased only if the policy loss is exactly this mean over all members. The denominator of the loss
+    must therefore not depend on response lengths (``aggregate: constant``), and a training step must consist of one
+    update. With several updates per step, each update divides by its own number of members, so a problem has less
+    weight in a mini-batch with large groups.
 
-    With groups of equal size this baseline is PKPO's, or for ``k`` = 1 leave-one-out. Degenerate cases, as in ``pkpo``:
-    with fewer than ``k`` valid members, or equal rewards, advantages are 0, and the problem still counts in ``P``. A
-    problem without a valid member does not count.
+    If all groups have the same size, this baseline equals PKPO's, and for ``k`` = 1 leave-one-out. Degenerate cases, as
+    in ``pkpo``: if a problem has fewer than ``k`` valid members, or all its rewards are equal, its advantages are 0,
+    but the problem still counts in ``P``. A problem without a valid member does not count in ``P``.
 
     >>> import numpy as np
     >>> one = Members(np.array([1.0, 0.0]), np.array([True, False]), np.ones(2, np.int64))

@@ -17,12 +17,12 @@ class TreeGrpo(Baseline):
 
     .. math:: A_i = z_i(\text{group}) + z_i(\text{tree}), \qquad z_i(M) = \frac{r_i - \mu_M}{\sigma_M + \epsilon}
 
-    over the valid members of each set, with standard deviations over n-1. A tree is a root with all its descendants; a
-    member whose parent is not among the members is a root.
+    over the valid members of each set; standard deviations have the denominator n-1. A tree is a root with all its
+    descendants; a member whose parent is not among the members is a root.
 
     Degenerate cases, for each of the two terms: a single valid member (a rollout that the verifier could score) gets 0,
-    and equal rewards give exactly 0. An invalid member gets 0 and does not affect the other members. So without
-    branches this baseline is :class:`GroupMean`.
+    and equal rewards give exactly 0. An invalid member gets 0 and does not affect the other members. If there are no
+    branches, this baseline therefore equals :class:`GroupMean`.
 
     The advantage applies to a rollout's whole path from the prompt, as under the prefix policy ``repeat``: shared
     tokens are neither masked nor counted once.

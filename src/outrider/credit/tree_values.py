@@ -28,16 +28,17 @@ class TreeValues(Baseline):
       the preceding segment's :math:`D`, recursively.
 
     TreeRL's code uses leave-one-out means, which give :math:`n/(n-1)` times the difference to the mean of all
-    :math:`n`, and scales before it takes the difference :math:`D`. AttnRL's formula is ``treerl_paper``, without a
-    standard deviation.
+    :math:`n`, and scales before it takes the difference :math:`D`. AttnRL uses the formula of ``treerl_paper`` and does
+    not divide by a standard deviation.
 
-    The values account for all descendants, so a token needs to be trained only once (prefix policies ``mask`` and
-    ``count_once`` agree). The released implementations train a shared token once per path, as under ``repeat``.
+    The values account for all descendants, so a token needs to be trained only once (the prefix policies ``mask`` and
+    ``count_once`` are equivalent). The released implementations train a shared token once per path, as under
+    ``repeat``.
 
-    Degenerate cases: with fewer than two valid members (rollouts that the verifier could score), or exactly equal
-    rewards, all members get 0. An invalid member is not a leaf and does not split segments. Tokens that the invalid
-    member shares with valid members get the segment's value, and its other tokens get 0. Without branches,
-    ``treerl_paper`` gives twice the difference between a reward and the mean reward.
+    Degenerate cases: if there are fewer than two valid members (rollouts that the verifier could score), or all rewards
+    are exactly equal, all members get 0. An invalid member is not a leaf and does not split segments. Tokens that an
+    invalid member shares with valid members get their segment's advantage, and the other tokens of the invalid member
+    get 0. Without branches, ``treerl_paper`` gives twice the difference between a reward and the mean reward.
 
     Sources: TreeRL, arXiv 2506.11902, and its released code; AttnRL, arXiv 2509.26628. Deviation from TreeRL's code:
     that code trains on 16 of 30 leaves and scales by the number of chosen leaves. This baseline trains on all leaves,

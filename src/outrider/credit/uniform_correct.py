@@ -24,12 +24,12 @@ class UniformCorrect(Shaper):
     with sums over the ``m`` valid successes. The mean weight is 1, so if all successes have equal advantages, the sum
     of the group's advantages does not change. If :math:`s` is the log-likelihood of the whole response, the gradient is
     that of :math:`\log Z - \tau\, \mathrm{KL}(u \,\|\, q)`, with :math:`Z` the total probability of correct responses,
-    :math:`q` their distribution and :math:`u` the uniform distribution. A mean over tokens has a milder effect; the
-    authors use this mean too.
+    :math:`q` their distribution and :math:`u` the uniform distribution. This shaper, like the authors, uses the mean
+    over tokens instead, which has a milder effect.
 
-    Degenerate cases: with fewer than two valid successes, or equally likely successes, nothing changes. In a group with
-    only successes, a group baseline gives advantages of 0, which stay 0. Advantages of failures and invalid members
-    (rollouts that the verifier could not score) never change. A :math:`q_i` below 1e-6 counts as 1e-6.
+    Degenerate cases: if there are fewer than two valid successes, or all successes are equally likely, nothing changes.
+    In a group with only successes, a group baseline gives advantages of 0, which stay 0. Advantages of failures and
+    invalid members (rollouts that the verifier could not score) never change. A :math:`q_i` below 1e-6 counts as 1e-6.
 
     Source: UCPO, arXiv 2605.00365v1 (abstract and third-party notes), and its released code. The released code gives
     every success the advantage of the first success. In this shaper each success keeps its own advantage, which gives

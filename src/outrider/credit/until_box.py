@@ -19,16 +19,16 @@ class UntilBox(Shaper):
     r"""Sets the advantage to 0 for every token after the token that closes the first ``\boxed{…}``.
 
     The token with the closing brace is the last token that keeps its advantage, whatever else this token contains. Only
-    the member's trainable tokens are searched for a box. The verifier must use the first box as well (``boxes:
+    the member's trainable tokens are searched for ``\boxed{…}``. The verifier must use the first box as well (``boxes:
     first``); otherwise an incorrect answer that is corrected later would be imitated.
 
     Degenerate cases: a response without a closed box does not change.
 
     Source: rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1, which removes "any content that
-    followed the first boxed marker". Our choice: the box itself keeps its advantage, since it holds the answer. No end
-    token is added after the box, and a sampled end token gets no advantage, so only tokens up to the box are imitated
-    (the report does not say what its fine-tuning appends). Tokens without advantage still count in the loss's
-    denominators.
+    followed the first boxed marker". Our choice: the box itself keeps its advantage, since it contains the answer. No
+    end token is added after the box, and a sampled end token gets no advantage, so only tokens up to the end of the box
+    are imitated. (The report does not say whether its fine-tuning appends an end token.) Tokens without advantage still
+    count in the loss's denominators.
 
     >>> m = Members(
     ...     np.array([1.0]), np.array([True]), np.array([5]),

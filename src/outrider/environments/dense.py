@@ -22,13 +22,14 @@ _EXTRA = {"model2vec": "dense", "sentence_transformers": "embed"}
 
 
 class Dense(Retriever):
-    r"""Exact search by the cosine similarity between embeddings of the query and of each passage's title and text.
+    r"""Exact search by cosine similarity: compares the query's embedding with an embedding of each passage's title and
+    text.
 
     For unit vectors the similarity is :math:`\cos(q, p) = q^\top p`. Like a flat faiss index, a search compares the
     query with every passage. With 21 million passages and 768 dimensions, each search reads 64 GB; such a corpus needs
-    a separate search service. The package ``model2vec`` has static embeddings, which are fast on a CPU. The package
-    ``sentence_transformers`` has encoders, such as e5, which papers on search agents use; e5 needs the prefixes
-    ``"query: "`` and ``"passage: "``.
+    a separate search service. The package ``model2vec`` provides static embeddings, which are fast on a CPU. The
+    package ``sentence_transformers`` provides encoders such as e5, which is common in papers on search agents. The
+    encoder e5 needs the prefixes ``"query: "`` and ``"passage: "``.
     """
 
     model: str = Field(min_length=1, description="Hugging Face Hub name or folder of the embedding model")

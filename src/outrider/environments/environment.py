@@ -20,7 +20,7 @@ class Reply(NamedTuple):
         error: whether the turn contained an invalid request, such as a malformed call or an unknown tool. A metric
             counts these turns.
         cut: whether the environment truncated the observation. A metric counts these truncations. The caller also
-            truncates observations above its own limit.
+            truncates observations that exceed the caller's limit.
     """
 
     observation: str = ""
@@ -34,11 +34,11 @@ FLOOD_BYTES = 1 << 20
 
 
 def flooded(texts: Sequence[str], most_bytes: int) -> str:
-    """Return an error message if an observation is so long that the environment counts as failed, otherwise an empty
-    string.
+    """Return an error message if an observation is so long that the environment counts as failed; otherwise return an
+    empty string.
 
-    An observation longer than ``most_bytes`` is truncated, and the rollout continues. If the observation is longer than
-    1 MiB as well, the environment counts as failed.
+    An observation longer than ``most_bytes`` is truncated, and the rollout continues. If the observation also exceeds 1
+    MiB, the environment counts as failed.
 
     >>> flooded(["a" * 1000], 10), flooded(["a", "b" * 2**20], 10)
     ('', 'an observation of 1,048,577 bytes, more than 1,048,576')
@@ -49,7 +49,7 @@ def flooded(texts: Sequence[str], most_bytes: int) -> str:
 
 
 def beginning(text: str, most_bytes: int) -> str:
-    """Truncate a text to at most ``most_bytes`` bytes of UTF-8, at the end of a character.
+    """Truncate a text to at most ``most_bytes`` bytes of UTF-8 without splitting a character.
 
     >>> beginning("añb", 2), beginning("añb", 3)
     ('a', 'añ')
@@ -60,8 +60,8 @@ def beginning(text: str, most_bytes: int) -> str:
 class Environment(ABC):
     """The environment of one rollout. Its replies depend only on the problem, the seed and the policy's turns so far.
 
-    A branch is a rollout that begins with some turns of another rollout. It gets a new environment, which receives
-    these turns first and must give the same replies to them.
+    A branch is a rollout that begins with some turns of another rollout. The branch gets a new environment, which first
+    receives these turns and must give the same replies as the original environment.
     """
 
     @abstractmethod

@@ -1,4 +1,6 @@
-"""Interface of a pool with one environment per rollout that is being sampled, and a pool in the run's own process."""
+"""Interface of a pool of environments, one for each rollout that is being sampled, and a pool that runs in the run's
+own process.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ class EnvironmentLimits(NamedTuple):
 
     Attributes:
         seconds: wall-clock time limit. An environment that exceeds this limit fails.
-        most_bytes: maximum UTF-8 bytes of an observation. Longer observations are truncated. Observations that are also
-            longer than 1 MiB are failures.
+        most_bytes: maximum UTF-8 bytes of an observation. Longer observations are truncated. If an observation also
+            exceeds 1 MiB, the environment fails.
     """
 
     seconds: float = 10.0
@@ -40,7 +42,9 @@ class Environments(Protocol):
     later."""
 
     def begin(self, key: Key, problem: Problem, seed: int) -> None:
-        """Request a new environment. Its first answer is a reply with the observation before the first turn."""
+        """Request a new environment. The environment's first answer is a reply with the observation that precedes the
+        first turn.
+        """
         ...
 
     def act(self, key: Key, text: str) -> None:

@@ -22,9 +22,10 @@ class Passage(NamedTuple):
 def read_corpus(files: Sequence[str]) -> list[Passage]:
     """Read the passages of JSON Lines files in order, without duplicates.
 
-    Each row has one of three formats: the fields ``title`` and ``text``; the field ``context``, as in HotpotQA's
-    distractor setting; or the field ``contents``, as in Search-R1's corpora. ``context`` is a list of ``{"title": …,
-    "sentences": […]}``. ``contents`` has the title on its first line and the text on the other lines.
+    Each row has one of three formats. The first has the fields ``title`` and ``text``. The second has the field
+    ``context``, as in HotpotQA's distractor setting. The third has the field ``contents``, as in Search-R1's corpora.
+    ``context`` is a list of ``{"title": …, "sentences": […]}``. ``contents`` has the title on its first line and the
+    text on the other lines.
 
     Raises:
         UserError: a file is missing, or a line has none of these formats.

@@ -13,7 +13,7 @@ from outrider.record import Problem
 def play(
     environments: Environments, key: Key, problem: Problem, turns: Sequence[str], seed: int = 0
 ) -> list[Reply | Failed]:
-    """Return a new environment's first reply, then its reply to each turn, until it is done or has failed."""
+    """Return a new environment's first reply and then its reply to each turn, until the episode ends or fails."""
     environments.begin(key, problem, seed)
     said: list[Reply | Failed] = []
     for turn in [*turns, None]:

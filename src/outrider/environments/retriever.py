@@ -22,7 +22,7 @@ class Index(ABC):
 
     @abstractmethod
     def search(self, query: str, k: int) -> list[Passage]:
-        """Return the ``k`` best passages, best first; fewer if fewer than ``k`` match the query."""
+        """Return the ``k`` best passages, best first, or all matching passages if fewer than ``k`` match the query."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
@@ -60,7 +60,8 @@ class Retriever(Options, ABC):
         """Read the index of a corpus from a folder, or build the index and store it in the folder.
 
         Raises:
-            UserError: the folder contains no index or the index of another corpus, or :meth:`make` raises the error.
+            UserError: the folder contains no index or contains the index of another corpus. Errors from :meth:`make`
+                and :meth:`read` are passed on.
         """
         fingerprint = self.fingerprint(passages)
         place = None if folder is None else Path(folder).expanduser()
@@ -74,7 +75,9 @@ class Retriever(Options, ABC):
 
 
 def recall(index: Index, question: str, titles: Sequence[str], k: int) -> float:
-    """Return the share of a question's supporting ``titles`` that the ``k`` best passages have; NaN without titles."""
+    """Return the fraction of a question's supporting ``titles`` among the ``k`` best passages; NaN if there are no
+    titles.
+    """
     found = {passage.title for passage in index.search(question, k)}
     return sum(title in found for title in titles) / len(titles) if titles else float("nan")
 

@@ -1,4 +1,4 @@
-"""The retrievers, by the name that a recipe uses."""
+"""The available retrievers, listed under the names that recipes use."""
 
 from outrider.environments.bm25 import Bm25
 from outrider.environments.dense import Dense

@@ -36,8 +36,8 @@ def load_tool_class(factory: str, rewards: Sequence[str]) -> ToolClass:
     ``get_reward`` are tools.
 
     Raises:
-        UserError: the class does not exist, is not callable, or lacks ``reset``, tools or rewards; or a reward
-            function needs an argument that only TRL's trainer provides.
+        UserError: the class does not exist, is not callable, or lacks ``reset``, tools or rewards. Also raised if a
+            reward function needs an argument that only TRL's trainer provides.
     """
     make = load_object(factory)
     if not callable(make):
@@ -144,7 +144,7 @@ class ToolEnvironment(Environment):
         return answered([result for result, _ in results], any(wrong for _, wrong in results), self._most_bytes)
 
     def _called(self, call: ToolCall) -> tuple[str, bool]:
-        """Call a tool, and return the result as text and whether the result is an error."""
+        """Call a tool. Return its result as text, and whether the result is an error."""
         wrong = call.wrong or ("" if call.name in self._loaded.tools else f"Tool {call.name} not found.")
         if not wrong:
             try:

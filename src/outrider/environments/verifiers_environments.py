@@ -91,8 +91,9 @@ class _Process:
 
 
 class _Episode:
-    """The episode of one rollout: its process, its name in this process, the problem, and the deadline for the
-    answer."""
+    """The episode of one rollout: the process that runs the episode, the episode's name in that process, the problem,
+    and the deadline for the next answer.
+    """
 
     def __init__(self, process: _Process, name: str, problem: Problem) -> None:
         self.process, self.name, self.problem, self.deadline = process, name, problem, math.inf
@@ -114,7 +115,7 @@ class VerifiersEnvironments:
         config: values for the package's ``EnvConfig``.
         memory_gb: maximum growth of the process's memory in GiB, for all episodes together; only Linux enforces this
             limit.
-        success_at: minimum reward of a correct rollout.
+        success_at: minimum reward at which a rollout counts as correct.
 
     Raises:
         UserError: the interpreter does not exist, or cannot load the environment.
@@ -157,7 +158,7 @@ class VerifiersEnvironments:
         return FirstRequest(said["messages"], said["tools"])
 
     def begin(self, key: Key, problem: Problem, seed: int) -> None:
-        """Start an episode. ``seed`` is ignored: in this package, a task that needs a seed contains its own."""
+        """Start an episode. ``seed`` is ignored: in this package, a task that needs a seed contains its own seed."""
         self._episodes[key] = episode = _Episode(self._running(), next(self._names), problem)
         self._ask(key, episode, do="begin", task=problem.answer)
 
@@ -247,7 +248,8 @@ class VerifiersEnvironments:
         return Reply(done=True, verdict=verdict, error=episode.error)
 
     def _awaited(self, process: _Process, name: str) -> _Said | None:
-        """Return the first message of an episode; None after the time limit. Messages of other episodes are kept.
+        """Return the first message of an episode, or None if no message arrives within the time limit. Messages of
+        other episodes are kept.
 
         Raises:
             EOFError: the process has ended.

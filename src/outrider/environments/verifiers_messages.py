@@ -20,7 +20,7 @@ class FirstRequest(NamedTuple):
 
 
 def problem_of(name: str, index: int, request: FirstRequest) -> Problem | Failed:
-    """Convert an environment's first request to a problem, or to a failure if it cannot be a prompt."""
+    """Convert an environment's first request to a problem, or to a failure if the request cannot be a prompt."""
     *before, last = request.messages or [{"role": "nobody"}]
     if last["role"] != "user":
         return Failed(f"its first request ends with a message of the role {last['role']!r}, not the user's")

@@ -75,8 +75,8 @@ class Channel:
 
 
 def kill_marked(mark: str) -> None:
-    """Kill all processes that inherited ``mark`` in their environment variables, except the caller. They may be in
-    other sessions, as the package's servers are.
+    """Kill all processes that inherited ``mark`` in their environment variables, except the caller. These processes may
+    belong to other sessions, as the package's servers do.
 
     This works only on Linux, where a process can read the environment variables of other processes.
     """
@@ -307,7 +307,9 @@ class Episodes:
 
 
 def with_defaults(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Add defaults: agents run on this machine, with a chat loop if neither they nor the taskset choose a harness."""
+    """Add defaults: agents run on this machine, and use a chat loop if neither the agents nor the taskset choose a
+    harness.
+    """
     from verifiers.v1.configs.agent import AgentConfig
     from verifiers.v1.utils.loaders import default_harness_id, env_config_type
 

@@ -1,1 +1,3 @@
-"""Estimates of a run's memory, generated tokens, time, and cost on a paid service, from its configuration."""
+"""Estimates a run's memory, generated tokens and duration, and its cost on a paid service, from the run's
+configuration.
+"""

@@ -1,14 +1,16 @@
-"""Chooses values for options that are ``auto``. The chosen values are the fastest that fit the estimated memory.
+"""Chooses values for options that are ``auto``. Of all values that fit into memory according to the estimate, the
+fastest are chosen.
 
 Sampling and learning do not need their memory at the same time, so the values for each phase are chosen separately:
 
 - ``sample.rows``: the largest of 1,024, 512, 256, … that fits.
 - ``learn.micro_tokens`` and ``learn.gradient_checkpointing``: the largest micro-batch that fits, from 16,384 tokens
   (4,096 on a CPU, because of its cache) down to 2,048 in powers of 2, with all activations kept. If none of these fits,
-  activations are recomputed, which takes a third more time. If still none fits, micro-batches become smaller.
+  activations are recomputed, which takes a third more time. If none of these sizes fits with recomputation either,
+  micro-batches become smaller.
 - ``engine.sampler.memory`` of vLLM in the run's own processes: enough for vLLM's weights, its buffers and the KV cache
   of a step, but no more than the learner leaves free.
-- ``train.ranks=0`` on a CPU: fewer processes than cores, if no other values fit.
+- ``train.ranks=0`` on a CPU: fewer processes than the default number, but only if no other values make the run fit.
 
 A tenth of the memory stays free for parts that the estimate omits. If no values fit, this tenth is used as well.
 """
@@ -43,7 +45,7 @@ class AutoValues(NamedTuple):
     """The values chosen for a recipe's ``auto`` options.
 
     Attributes:
-        values: the chosen values by dotted key, as :func:`with_values` expects them.
+        values: mapping from dotted option keys to the chosen values, in the format that :func:`with_values` expects.
         sentence: one sentence for the user about the chosen values; None if the memory did not determine them.
     """
 
@@ -73,7 +75,7 @@ def choose(
 
     Args:
         config: content of the model's config.json; None if the file is not on this machine.
-        recorded: for a resumed run, the recipe at its start, whose values are kept.
+        recorded: for a resumed run, the recipe with which the run was started. The values of this recipe are kept.
         devices: the devices whose memory the run must fit; None: the devices of this machine.
 
     If no values fit, the smallest values are chosen, so that the error about missing memory suggests other options. If
@@ -104,7 +106,9 @@ def choose(
 
 
 def with_values(recipe: Recipe, values: Mapping[str, Any]) -> Recipe:
-    """Return the recipe with new values for options by dotted key. The values must be valid."""
+    """Return a copy of the recipe in which the options with the given dotted keys have new values. The values must be
+    valid.
+    """
     for key, value in values.items():
         recipe = _with(recipe, key.split("."), value)
     return recipe
@@ -156,8 +160,9 @@ def _fastest(room: _Room) -> Dotted:
 
 
 def _fastest_in(room: _Room, ranks: Dotted, size: int) -> tuple[Dotted, bool]:
-    """Return the fastest values that need at most ``size`` bytes, and True. If no values do, return the smallest values
-    and False."""
+    """Return the fastest values that need at most ``size`` bytes, and True. If no values fit, return the smallest
+    values and False.
+    """
 
     def fits(values: Dotted) -> bool:
         return room.need(values) <= size
@@ -176,7 +181,9 @@ def _fastest_in(room: _Room, ranks: Dotted, size: int) -> tuple[Dotted, bool]:
 
 
 def _ranks(room: _Room) -> Iterator[Dotted]:
-    """Yield the recipe's number of processes and, on a CPU, also smaller numbers, unless the recipe sets the number."""
+    """First yield no change. On a CPU, then yield smaller numbers of processes, unless the recipe or another launcher
+    sets the number.
+    """
     yield {}
     open_ = room.devices.host and not room.recipe.train.ranks and started_by_another(0) is None
     processes = layout_of(room.recipe, room.devices).processes if open_ else 1
@@ -210,8 +217,9 @@ def _learning(room: _Room) -> Iterator[Dotted]:
 
 
 def _vllm_share(room: _Room, part: float) -> Dotted:
-    """Return vLLM's share of a device's memory, with KV cache for a ``part`` of a step. On a CPU, this is the share of
-    all processes' engines together."""
+    """Return vLLM's share of a device's memory if the KV cache has room for a ``part`` (fraction) of a step. On a CPU,
+    this is the share of all processes' engines together.
+    """
     if "engine.sampler.memory" not in room.keys:
         return {}
     recipe, shape = room.recipe, room.shape

@@ -13,7 +13,7 @@ class DecoderShape(NamedTuple):
         inner: width of the MLP.
         queries: total width of all query heads.
         keys: total width of all key heads.
-        tied: whether LM head and embedding share their weights.
+        tied: whether the LM head and the embedding share their weights.
         head_norms: number of parameters in the query and key norms of a layer.
         biased: whether the query, key and value projections have biases.
         context: maximum tokens in a sequence.

@@ -1,4 +1,5 @@
-"""Estimates generated tokens and memory of a run from the recipe and the model's config.json, as sentences.
+"""Estimates a run's generated tokens and memory from the recipe and the model's config.json, and formats them as
+sentences.
 
 The number of tokens in a step is at most the number of rollouts that the stages may request, times
 ``sample.max_tokens``. :mod:`outrider.estimate.memory` computes the memory for the devices of this machine.
@@ -47,8 +48,8 @@ def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
 
 
 def lacking(recipe: Recipe, config: Mapping[str, Any] | None) -> str | None:
-    """Return why a run does not fit into memory, and which options would help. Return None if the run fits, or if this
-    is unknown.
+    """Return why a run does not fit into memory, and which options would help. Return None if the run fits, or if it is
+    unknown whether the run fits.
 
     Unlike ``estimate``, this function also counts a step's responses, which rank 0 keeps until the update.
     """

@@ -1,4 +1,4 @@
-"""Determines whether a run fits the available memory, and which minimal changes would make it fit."""
+"""Determines whether a run fits into the available memory, and which minimal changes would make the run fit."""
 
 from __future__ import annotations
 
@@ -75,7 +75,9 @@ def _sleeps(recipe: Recipe) -> bool:
 
 
 def verdict(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> str:
-    """Return a sentence about how much memory stays free, or how much is missing and which options would help."""
+    """Return a sentence about how much memory stays free, or about how much memory is missing and which options would
+    help.
+    """
     need = needed(setup, shape, model_type, devices)
     there = f"the {devices.size / GIB:.1f} GiB of {devices.name}"
     if need <= devices.size:
@@ -89,7 +91,9 @@ def verdict(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices
 
 
 def _several(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> str:
-    """Return a text about how many of these GPUs would be enough, if needed with changes that do not affect results."""
+    """Return text that says how many of these GPUs would be enough. If necessary, the text includes changes that do not
+    affect results.
+    """
     if not devices.host:
         twice, passes = ([*kind(setup, shape, devices)][-1:] for kind in (_recomputed, _smaller_passes))
         for number in (2**k for k in range(1, 11)):
@@ -109,7 +113,7 @@ def _changed(setup: Setup, changes: Sequence[Remedy]) -> Setup:
 
 def least(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> tuple[str, int] | None:
     """Return the smallest set of changes that makes the run fit, as text, and the bytes that the run then needs. Return
-    None if no set is enough.
+    None if no set of changes is enough.
 
     Among sets of the same size, changes that do not affect results are tried first, the compute dtype second, and the
     choice of trained parameters last.
@@ -142,14 +146,14 @@ def _smaller_waves(setup: Setup, shape: DecoderShape, devices: Devices) -> Itera
 
 
 def _fewer_processes(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Remedy]:
-    """Yield fewer processes on a CPU, where all processes share the host's memory."""
+    """Yield smaller numbers of processes on a CPU, where all processes share the host's memory."""
     if devices.host:
         for processes in _halves(setup.layout.processes, 1):
             yield Remedy(f"train.ranks={processes}", partial(_with_layout, layout=Layout(processes)))
 
 
 def _shares(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Remedy]:
-    """Yield sharding over two or more GPUs of this machine, with the smallest number first."""
+    """Yield sharding over two or more GPUs of this machine, starting with the smallest number of GPUs."""
     if not devices.host:
         for number in (2**k for k in range(1, 11) if 2**k <= devices.number):
             if number > (setup.layout.processes if setup.layout.sharded else 1):

@@ -1,4 +1,4 @@
-r"""Estimates the memory of a run by part, in bytes, from its recipe and the model's dimensions.
+r"""Estimates how many bytes each part of a run needs, from the run's recipe and the model's dimensions.
 
 All numbers are per device (per process on a CPU). :math:`P` is the number of parameters, :math:`T` is the number of
 trained parameters, and :math:`b` is the bytes per number in the compute dtype (4, or 2 with ``policy.dtype:
@@ -90,11 +90,11 @@ class Memory(NamedTuple):
 
     Attributes:
         held: parts that are on the device throughout training.
-        phases: parts that are on the device only during one phase (such as sampling or learning), by phase.
+        phases: for each phase (such as sampling or learning), the parts that are on the device only during this phase.
         host: shards that are in host memory instead of on the device.
-        loading: host memory with which every process loads the whole model before it is sharded.
-        checking: additional host memory of the process that compares forward passes to choose one. In bfloat16, this is
-            a copy of the matmul weights.
+        loading: host memory that every process needs to load the whole model before the model is sharded.
+        checking: additional host memory of the process that compares the forward passes and chooses one of them. In
+            bfloat16, this is a copy of the matmul weights.
     """
 
     held: dict[str, int]
@@ -115,8 +115,9 @@ class Memory(NamedTuple):
 
 
 def most_rollouts(stages: Sequence[Stage], problems: int) -> tuple[int, list[str]]:
-    """Return the maximum rollouts per step of the stages before the first unbounded stage, and the names of all other
-    stages."""
+    """Return the maximum number of rollouts per step from the stages before the first unbounded stage, and the names of
+    all other stages.
+    """
     bounds, most = Bounds(), 0
     for i, stage in enumerate(stages):
         bounds = bounds_of(stage, bounds, problems)

@@ -1,4 +1,4 @@
-"""Computes the maximum number of tokens that a run generates, and the run's time at measured rates."""
+"""Computes the maximum number of tokens that a run generates, and the run's duration at measured rates."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Rates(NamedTuple):
 
 
 class Amounts(NamedTuple):
-    """The maximum number of tokens that a run generates in training (None without a limit on steps or tokens) and in
-    evaluations.
+    """The maximum number of tokens that a run generates in training (None if neither steps nor tokens are limited) and
+    in evaluations.
 
     ``unbounded`` names the stages without a bound on their rollouts, whose tokens ``training`` does not include.
     """
@@ -37,9 +37,9 @@ class Amounts(NamedTuple):
 def amounts(recipe: Recipe) -> Amounts:
     """Return the maximum number of tokens that a run generates.
 
-    The number of evaluations by ``train.evaluate_every`` assumes that all responses have the maximum length. Shorter
-    responses allow more steps, and therefore more evaluations. If only ``train.seconds`` limits the run, these
-    evaluations are not counted.
+    The number of evaluations that ``train.evaluate_every`` causes is computed as if all responses had the maximum
+    length. Shorter responses allow more steps, and therefore more evaluations. If only ``train.seconds`` limits the
+    run, these evaluations are not counted.
     """
     train, evaluate = recipe.train, recipe.evaluate
     rollouts, unbounded = most_rollouts(recipe.explore, train.problems)

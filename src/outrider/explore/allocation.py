@@ -19,7 +19,7 @@ class Allocation(PlansAhead, Stage):
     problem gets.
 
     The total of a step is exactly ``n`` times the step's number of problems. The stage comes first in ``explore`` and
-    replaces the stage ``uniform``. Degenerate cases: for an empty batch the stage requests nothing; problems that
+    replaces the stage ``uniform``. Degenerate cases: for an empty batch the stage requests nothing. Problems that
     already have rollouts get no further rollouts.
 
     Raises:

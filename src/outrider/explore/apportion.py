@@ -13,8 +13,8 @@ def apportion(weights_P: Sequence[float], total: int, ties_P: Sequence[Any]) -> 
 
     Each weight gets the integer part of ``total * weight / sum(weights)``. The weights with the largest fractional
     parts get one more unit each, until no units remain; ties go to the smallest value in ``ties_P``. Permuting weights
-    and ties together permutes the result in the same way. Degenerate cases: if all weights are zero, the weights count
-    as equal; if there are no weights, nothing is allocated.
+    and ties together permutes the result in the same way. Degenerate cases: if all weights are zero, they are treated
+    as equal. If there are no weights, nothing is allocated.
 
     Raises:
         ValueError: a weight is negative or not finite.

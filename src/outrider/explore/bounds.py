@@ -11,8 +11,8 @@ class Bounds(NamedTuple):
 
     Attributes:
         fewest: minimum rollouts in the step.
-        most: maximum rollouts in the step; None if a stage so far has no useful upper bound.
-        first: minimum and maximum rollouts per problem from the first sampling stage.
+        most: maximum rollouts in the step; None if this stage or an earlier stage has no useful upper bound.
+        first: minimum and maximum number of rollouts that the first sampling stage samples per problem.
     """
 
     fewest: int = 0

@@ -30,16 +30,17 @@ class Branch(Stage):
     of each pivot.
 
     - ``which`` selects the rollouts that may be branched. ``failed``: rollouts without success, including truncated
-      rollouts. ``all``: every rollout. ``by_accuracy``: ``ceil(n e^-acc)`` of a problem's n rollouts from the prompt
-      (roots), with their branches; ``acc`` is the share of successful roots. The chosen roots are all roots of the
-      smaller class, successes or failures (failures in a tie), and a random draw from the larger class.
-    - In each of ``rounds`` rounds, ``segment`` defines the cuts (:mod:`outrider.explore.segment`) and ``select`` picks
-      up to ``pivots`` cuts per rollout, tree or problem, depending on the selector. Later rounds may also branch the
-      branches of earlier rounds.
+      rollouts. ``all``: every rollout. ``by_accuracy``: ``ceil(n e^-acc)`` of a problem's n roots (rollouts from the
+      prompt), together with the branches of these roots. Here ``acc`` is the share of successful roots. The chosen
+      roots are all roots of the smaller class, successes or failures (failures in a tie), and a random draw from the
+      larger class.
+    - In each of ``rounds`` rounds, ``segment`` defines the cuts (:mod:`outrider.explore.segment`). Then ``select``
+      picks up to ``pivots`` cuts per rollout, tree or problem, depending on the selector. Later rounds may also branch
+      the branches of earlier rounds.
     - ``cap`` is the maximum number of branches per step. Excess pivots are dropped, with all their branches, in a
       seeded random order (metric ``capped``).
-    - ``stream`` is the loss stream of branches: ``branch`` gives branches their own credit and loss (DEEP-GRPO); tree
-      methods use the stream ``main`` for all rollouts.
+    - ``stream`` is the loss stream of branches. The stream ``branch`` gives branches a separate credit chain and loss
+      (DEEP-GRPO). Tree methods use the stream ``main`` for all rollouts.
 
     A branch keeps its parent's context, prompt and path: ``prefix.ids`` is a slice of ``parent.response_ids``. A branch
     from a pivot at the prompt is a new root. The verifier's verdict decides success; a rollout that the verifier could
@@ -48,7 +49,7 @@ class Branch(Stage):
 
     Metrics of a step: ``pivots`` and ``branches`` count pivots and branches. ``no_candidate`` counts sources (rollouts,
     trees or problems) without a cut, and ``excluded`` counts rollouts that were not branched because of their context.
-    ``capped`` counts branches removed by the cap. ``short`` counts the rollouts by which problems fall short of the
+    ``capped`` counts branches removed by the cap. ``short`` counts the rollouts that problems lack to reach the
     selector's width. ``ratio`` is the mean relative depth of the pivots. Among the pivots in failed rollouts,
     ``recovered`` is the share with a successful branch. The selector adds its own metrics. A mean without values is
     NaN.
@@ -57,8 +58,8 @@ class Branch(Stage):
     ``which: failed``, for a group without failures. If there are fewer cuts than ``pivots``, there are fewer branches.
 
     Sources: DEEP-GRPO (arXiv 2602.14169) section 4.3 and algorithm 1, with one pivot (P = 1) and eight branches (B =
-    8). Our choices: unless the selector allows the prompt as a pivot, a branch keeps at least one response token (the
-    released code also branches at the prompt). Whether a rollout failed depends on its verdict, never on its shaped
+    8). Our choices: a branch keeps at least one response token, unless the selector allows the prompt as a pivot. (The
+    released code also branches at the prompt.) Whether a rollout failed depends on its verdict, never on its shaped
     reward. ``by_accuracy`` follows AttnRL (arXiv 2509.26628). AttnRL drops solved problems with low attention scores.
     This filter is not implemented, so solved problems are branched like any other. The selectors' docstrings describe
     TreeRL, Tree-GRPO and TreePO.
@@ -289,5 +290,5 @@ def outcomes(groups: Sequence[Group]) -> list[PivotOutcome]:
 
 
 def mean(values: Sequence[float]) -> float:
-    """Return the mean; NaN if there are no values."""
+    """Return the mean, or NaN if there are no values."""
     return math.fsum(values) / len(values) if values else math.nan

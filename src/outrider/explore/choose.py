@@ -23,11 +23,11 @@ class Choose(PlansAhead, Stage):
         \frac{\mathrm{value}}{\mathrm{enough} \cdot \mathrm{best}}\right)\right)
 
     where p is the pass rate, F the gradient noise per rollout and c the number of tokens per rollout, all predicted by
-    :class:`~outrider.explore.pass_rate_model.PassRateModel`. ``best`` is the highest value over all difficulty levels,
-    where a level's value is the value of a new problem of this level.
+    :class:`~outrider.explore.pass_rate_model.PassRateModel`. A level's value is the value of a new problem with this
+    difficulty level, and ``best`` is the highest value of all levels.
 
-    The reason for this value is as follows. If gradient noise dominates, an update step of fixed norm changes the
-    objective by :math:`\sum_i w_i C_i / (\sum_i w_i^2 N_i / n_i)^{1/2}`. Problem i has weight :math:`w_i` and
+    The formula for the value is motivated as follows. If gradient noise dominates, an update step of fixed norm changes
+    the objective by :math:`\sum_i w_i C_i / (\sum_i w_i^2 N_i / n_i)^{1/2}`. Problem i has weight :math:`w_i` and
     :math:`n_i` rollouts; :math:`C_i` is the inner product of its gradient with the objective's gradient, and
     :math:`N_i` the noise of one rollout. Under optimal weights the square of this change is :math:`\sum_i n_i C_i^2 /
     N_i`, so the value of a token is :math:`C^2 / (N c)`. :math:`N = F p (1 - p)` if a score's norm does not depend on
@@ -40,20 +40,20 @@ class Choose(PlansAhead, Stage):
 
     If ``k`` is above 1, the value includes the factor :math:`k (1 - p)^{k-1}`, the derivative of :math:`1 - (1 - p)^k`,
     which is the weight of a problem in the pass@k objective (credit ``passk`` with ``variant: training`` also divides
-    by a standard deviation). A token on a nearly solved problem then has little value. This factor is our choice. It
-    does not follow from the argument above, in which the problem weights cancel.
+    by a standard deviation). A token on a nearly solved problem then has little value. This factor is our choice. The
+    factor does not follow from the argument above, in which the problem weights cancel.
 
-    The gradient is therefore biased towards problems with short responses and moderate pass rates. Problems that are
-    too hard are mostly refused until the policy improves on easier problems. Because of ``floor``, problems that are
-    too hard are still sampled sometimes, so the stage notices when the policy begins to solve them. The stage does not
-    sample rollouts, and can have any position in ``explore``. It filters both the initial problems of a step and the
-    problems that other stages take.
+    Because of the selection, the gradient is biased towards problems with short responses and moderate pass rates.
+    Problems that are too hard are mostly refused until the policy improves on easier problems. Because of ``floor``,
+    problems that are too hard are still sampled sometimes, so the stage notices when the policy begins to solve them.
+    The stage does not sample rollouts, and can be placed anywhere in ``explore``. It filters both the initial problems
+    of a step and the problems that other stages take.
 
     The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
-    dropped groups. Degenerate cases: all problems are accepted in the first step. This also holds if all problems are
-    new and have the same level, or if every level has value 0. A level has value 0 if all its tokens have probability
-    1. The random draw depends on the run's seed, the step, the problem, and the number of times that the problem was
-       offered in this step.
+    dropped groups. Degenerate cases: all problems are accepted in the first step. All problems are also accepted if
+    they are all new and have the same level, or if every level has value 0. The value of a level is 0 if every sampled
+    token had probability 1. The random draw depends on the run's seed, the step, the problem, and the number of times
+    that the problem was offered in this step.
 
     >>> Choose().floor
     0.02
@@ -111,8 +111,9 @@ class Choose(PlansAhead, Stage):
         return self._model.predict(problem).rate.mean
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        """Learn from a step; return the number of problems ``offered`` and ``refused``, and the metrics of the
-        pass-rate model."""
+        """Learn from a step, and return the numbers of problems ``offered`` and ``refused`` and the metrics of the
+        pass-rate model.
+        """
         offers = {"offered": float(self._offers.total()), "refused": float(self._refused)}
         self._offers, self._refused = Counter(), 0
         self._model.learn(groups)

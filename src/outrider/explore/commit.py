@@ -27,8 +27,8 @@ class Commit(Stage):
     within ``[low, high]``, new problems get a pilot, in at most ``attempts`` rounds.
     :func:`outrider.explore.refill.expected` gives the number of new problems per round, which is at most the number
     that the step began with. After the last round the step trains on the accepted problems, and the metric ``missing``
-    counts how many problems are missing from ``target``. Without a target, every problem within ``[low, high]`` is
-    accepted, and no new problems are taken.
+    counts how many problems are still needed to reach ``target``. Without a target, every problem within ``[low,
+    high]`` is accepted, and no new problems are taken.
 
     With ``evict``, a problem is evicted (skipped in later steps) after a step in which all of its rollouts (at least
     two) succeeded. If an evicted problem comes up a third time in one step, the training set has too few other
@@ -36,15 +36,16 @@ class Commit(Stage):
     can be sampled again. The last 100,000 evicted problems are remembered.
 
     The pass rate counts only rollouts from the plain prompt that the verifier could score. Degenerate cases: for an
-    empty batch the stage requests nothing, and groups that an earlier stage excluded do not count. If no problem is
-    within ``[low, high]``, all problems are dropped and the step has no update. If the task has no more problems, the
-    rounds end early.
+    empty batch the stage requests nothing. Groups that an earlier stage excluded are ignored. If no problem is within
+    ``[low, high]``, all problems are dropped and the step has no update. If the task has no more problems, the rounds
+    end early.
 
     Source: Kim et al. 2026, "Pilot-Commit", arXiv 2605.26606, following its released code (recipe/pc). Only summaries
     of the paper were available. Differences: the released code buffers pilots for up to four steps; buffered pilots are
     off-policy, which the code's importance ratio ignores. Here the additional rollouts follow in the same step, and
     problems beyond the target are dropped. The released code stops when a step has too few problems or when all
-    problems are evicted. As in the released code, the outcomes that select a problem are also trained on.
+    problems are evicted. As in the released code, the pilot rollouts whose outcomes select a problem are also trained
+    on.
 
     Raises:
         ValueError: ``low`` is above ``high``, or no possible pass rate of the pilot lies between the two.
@@ -140,7 +141,9 @@ class Commit(Stage):
         return [SampleRequest(group.problem, n=self.n) for group in within if group.id in self._committed]
 
     def fate(self, group: Group) -> str:
-        """Return the reason to drop a problem after its pilot; empty if its pass rate is within ``[low, high]``."""
+        """Return the reason to drop a problem after its pilot, or an empty string if its pass rate is within ``[low,
+        high]``.
+        """
         rate = pass_rate(group)
         if rate is None:
             return "unscorable"

@@ -34,16 +34,16 @@ class Cures(Allocation):
 
     The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
     dropped groups. Branches and rollouts with in-context examples do not estimate the pass rate. Degenerate cases: for
-    an empty batch the stage requests nothing, and problems that already have rollouts get no further rollouts.
-    Problems whose rollouts all succeeded or all failed keep a positive weight, and get at least ``min_n`` rollouts. The
-    last 100,000 problems are remembered; a forgotten problem counts as new.
+    an empty batch the stage requests nothing. Problems that already have rollouts get no further rollouts. Problems
+    whose rollouts all succeeded or all failed keep a positive weight, and get at least ``min_n`` rollouts. The last
+    100,000 problems are remembered; a forgotten problem counts as new.
 
     Source: CurES (Zeng et al., arXiv 2510.01037), as described in XRPO (arXiv 2510.06672, section 2.2 and appendix G):
-    difficulty by Bayesian posterior updates, allocation by difficulty. Our choices are the closed-form expectation over
-    the posterior (a plug-in estimate would give no rollouts to a problem that was solved twice), the minimum and
-    maximum per problem, and the discount. The posterior starts from the prior and is updated during training; the paper
-    estimates it before training. The paper also changes how often each problem is sampled; in Outrider the stage
-    ``skip`` does this.
+    difficulty is estimated by Bayesian posterior updates, and rollouts are allocated by difficulty. Our choices are the
+    closed-form expectation over the posterior (a plug-in estimate would give no rollouts to a problem that was solved
+    twice), the minimum and maximum per problem, and the discount. The posterior starts from the prior and is updated
+    during training, whereas the paper estimates the pass rate before training. The paper also changes how often each
+    problem is sampled; in Outrider the stage ``skip`` does this.
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` does not hold, so the budget could not be spent.
@@ -71,7 +71,7 @@ class Cures(Allocation):
         return share_out(weights, self.n * len(problems), (self.min_n, self.max_n), ties)
 
     def weight(self, problem_id: str) -> float:
-        """Return ``E[sqrt(p (1 - p))]`` under the posterior of a problem; at most 1/2."""
+        """Return ``E[sqrt(p (1 - p))]`` under the posterior of a problem. The value is at most 1/2."""
         successes, failures = self._evidence.get(problem_id, (0.0, 0.0))
         a, b = self.prior[0] + successes, self.prior[1] + failures
         # grouped so that (a, b) and (b, a) give bit-identical results, which keeps ties exact

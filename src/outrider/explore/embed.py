@@ -153,7 +153,7 @@ class Transformer(Embedder):
 
 
 class Random(Embedder):
-    """Pseudo-random similarities in (0, 1), from a hash of both texts, as an ablation of retrieval.
+    """Pseudo-random similarities in (0, 1), computed from a hash of both texts. They serve as an ablation of retrieval.
 
     >>> bool((Random().cosines(["a"], ["b", "c"]) == Random().cosines(["x", "a"], ["b", "c"])[1]).all())
     True

@@ -34,13 +34,13 @@ class EntropyBranch(Stage):
     ``branches`` continuations from the boundary. With ``threshold`` nothing is random: a path branches if ``alpha +
     beta ΔH`` exceeds the threshold.
 
-    Boundaries are processed in order, until a problem has ``total`` rollouts: the first boundary of every path, then
-    the second boundary of every path, including branches. When no path reaches the next boundary, the remaining
-    rollouts start from the prompt. So every problem ends with exactly ``total`` rollouts (M in the paper), including
-    rollouts of earlier stages. There are two exceptions: a problem that already has more rollouts keeps all of them,
-    and a problem that an earlier stage excluded gets no new rollouts. If too few rollouts remain for all paths that
-    branch at a boundary, a seeded random order decides which paths branch. For single-turn tasks, ``segment:
-    {delimiter: …}`` gives boundaries between reasoning steps.
+    Boundaries are processed in order, until a problem has ``total`` rollouts. First comes the first boundary of every
+    path, then the second boundary of every path (including new branches), and so on. When no path reaches the next
+    boundary, the remaining rollouts start from the prompt. Every problem therefore ends with exactly ``total`` rollouts
+    (M in the paper), including rollouts of earlier stages. There are two exceptions: a problem that already has more
+    rollouts keeps all of them, and a problem that an earlier stage excluded gets no new rollouts. If too few rollouts
+    remain for all paths that branch at a boundary, a seeded random order decides which paths branch. For single-turn
+    tasks, ``segment: {delimiter: …}`` gives boundaries between reasoning steps.
 
     Source: ARPO (arXiv 2507.19849) section 3.1. The released scripts use N = 8 initial rollouts, M = 16 rollouts in
     total, one additional path per branch point, k = 20, alpha 0.5 and beta 0.2. Deviations:
@@ -50,13 +50,13 @@ class EntropyBranch(Stage):
       the equivalent value ``0.2 * 20 / ln(152 000) = 0.335``.
     - Start: the released code measures H_0 of a branch at the branch point, and stores H_0 by row number across
       batches.
-    - Place: the released code measures entropy in the turn before the tool's response and branches after the response;
-      here entropy is measured and paths branch after the tool's response, as in the paper.
+    - Place: the released code measures entropy in the turn before the tool's response, and branches after the response.
+      Here entropy is measured after the tool's response, as in the paper, and paths also branch there.
     - Randomness: the paper compares P with a threshold; the released code, and the default here, compare P with a
       uniform random number.
     - Filling up: the released code adds one new rollout per turn; here all missing rollouts are added at once.
 
-    Degenerate cases: an empty group gets ``total`` new rollouts; an empty response has no boundary.
+    Degenerate cases: an empty group gets ``total`` new rollouts. An empty response has no boundary.
 
     Metrics: the number of ``pivots``, of ``branches`` and of new rollouts from the prompt (``from_prompt``), and the
     mean ΔH at the pivots (``rise``).
@@ -180,7 +180,7 @@ class EntropyBranch(Stage):
         return self._chains[rollout.id]
 
     def _place(self, path: SegmentedRollout, by_id: Mapping[str, Rollout], seed: int) -> _Place | None:
-        """Return where a path branches at the current boundary; None if the path does not branch."""
+        """Return where a path branches at the current boundary, or None if the path does not branch."""
         if len(path.bounds) <= self._level or path.bounds[self._level] not in path.candidates:
             return None
         at = path.bounds[self._level]

@@ -206,7 +206,7 @@ class Explorer:
 
 
 def _with_turns(prefix: Prefix | None, group: Group | None) -> Prefix | None:
-    """Return the prefix with its observations filled in; None if there is no prefix."""
+    """Return the prefix with its observations filled in, or None if there is no prefix."""
     if prefix is None or group is None or not any(rollout.observations for rollout in group.rollouts):
         return prefix
     by_id = {rollout.id: rollout for rollout in group.rollouts}

@@ -1,5 +1,6 @@
-"""Hints (QuestA): the prompt reveals the beginning of the problem's given solution, and a shorter part later in
-training."""
+"""Hints (QuestA): the prompt reveals the beginning of the problem's given solution. Later in training, the revealed
+part becomes shorter.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +24,13 @@ SHORTEST = 10  # characters; shorter hints are not useful
 class Hint(Stage):
     """Samples ``n`` rollouts per problem, from a prompt that contains the beginning of the problem's solution.
 
-    The solution is the task's own (``metadata["solution"]``; a table's field ``solution``), without
-    ``<think>…</think>``. The run is divided into equally long parts, one per entry of ``shares``; the entry is the
-    fraction of the solution's characters to reveal in that part. Rollouts are trained with the prompt that they were
-    sampled from, so the importance ratio starts at 1. The filled ``template`` replaces the question within the prompt,
-    so any text around the question remains. If the task gives no question (``metadata["question"]``), the filled
-    template replaces the whole prompt. Evaluation uses no stages and therefore no hints.
+    The solution comes from the task (``metadata["solution"]``; for table tasks, the field ``solution``). Text in
+    ``<think>…</think>`` is removed. The run is divided into parts of equal length, one for each entry of ``shares``.
+    The entry is the fraction of the solution's characters that is revealed in that part. Rollouts are trained with the
+    prompt that they were sampled from, so the importance ratio starts at 1. The filled ``template`` replaces the
+    question within the prompt, so any text around the question remains. If the task gives no question
+    (``metadata["question"]``), the filled template replaces the whole prompt. Evaluation uses no stages and therefore
+    no hints.
 
     In the records the rollouts' context is ``seeded``, since the rollouts do not estimate how often the policy solves a
     problem without hints. A later stage that needs rollouts from plain prompts therefore finds none, and a report shows
@@ -100,8 +102,9 @@ class Hint(Stage):
         return plain
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        """Return the number of rollouts with a hint (``hinted``), and of rollouts that could get no hint
-        (``unhinted``)."""
+        """Return the number of rollouts with a hint (``hinted``), and the number of rollouts for which no hint was
+        possible (``unhinted``).
+        """
         counts = {name: float(self._counts[name]) for name in ("hinted", "unhinted")}
         self._counts.clear()
         return counts

@@ -32,26 +32,26 @@ class Invest(PlansAhead, Stage):
 
     to the variance. Here :math:`F` is the gradient noise (:func:`~outrider.explore.pass_rate_model.noise`, the expected
     squared norm of a score) and :math:`\mathrm{E}[A^2]` the expected squared advantage of a rollout (:func:`spread`).
-    This is exact if a score's norm does not depend on the reward and scores have zero mean. VIP (theorem 5.2) makes the
-    same assumptions, and also assumes that :math:`F` is equal for all problems.
+    The formula is exact if a score's norm does not depend on the reward and scores have zero mean. VIP (theorem 5.2)
+    makes the same assumptions, and also assumes that :math:`F` is equal for all problems.
     :class:`~outrider.explore.pass_rate_model.PassRateModel` predicts pass rate, noise and tokens. All problems start
     with ``min_n`` rollouts. Then each further rollout goes to the problem with the largest decrease in variance per
     predicted token, until the budget is spent. Decreases shrink with n, so no allocation of the same number of tokens
-    has a smaller variance, apart from a rounding effect: at the end, fewer tokens remain than one rollout needs. Long
-    responses cost more but are also noisier, so length has little influence.
+    has a smaller variance, except for a rounding effect: the tokens that remain at the end are too few for another
+    rollout. Long responses cost more but are also noisier, so length has little influence.
 
     The stage plans once, before the step, and requests only rollouts from the plain prompt. If the number of a
     problem's rollouts depended on their outcomes, the gradient estimate from all of these rollouts would be biased.
     Continuations of a prefix and responses to a prompt with examples are not samples of the policy whose gradient is
-    estimated. Two rounds of at least ``max(k, 2)`` rollouts, each round with its own baselines and combined with fixed
-    weights, would be unbiased, but were not tried.
+    estimated. An unbiased alternative would be two rounds of at least ``max(k, 2)`` rollouts each, with separate
+    baselines per round and fixed weights to combine the rounds. We have not tried this alternative.
 
     The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
     dropped groups. The stage comes first in ``explore`` and replaces the stage ``uniform``. With a credit other than
-    ``stated_goal``, the number of rollouts may affect the objective. Degenerate cases: in the first step, and if every
-    pass rate is certain, every problem gets ``n`` rollouts. For an empty batch the stage requests nothing. Problems
-    that already have rollouts get no further rollouts. If all problems have ``max_n`` rollouts, the rest of the token
-    budget is not spent (metric ``unspent``).
+    ``stated_goal``, the number of rollouts may affect the objective. Degenerate cases: every problem gets ``n``
+    rollouts in the first step, and also if every predicted pass rate is certain. For an empty batch the stage requests
+    nothing. Problems that already have rollouts get no further rollouts. If all problems have ``max_n`` rollouts, the
+    rest of the token budget is not spent (metric ``unspent``).
 
     Raises:
         ValidationError: ``k <= min_n <= n <= max_n`` does not hold.
@@ -114,7 +114,8 @@ class Invest(PlansAhead, Stage):
         return [SampleRequest(problem, n=n) for problem, n in zip(problems, counts, strict=True)]
 
     def shares(self, variance: Callable[[int, int], float], tokens: Sequence[float], ties: Sequence[int]) -> list[int]:
-        """Return the rollouts per problem, given the variance of problem i with n rollouts and its tokens per rollout.
+        """Return the number of rollouts for each problem. ``variance(i, n)`` is the variance that problem i contributes
+        with n rollouts, and ``tokens`` has each problem's tokens per rollout.
 
         Ties go to the problem with fewer rollouts, then to the problem with the smaller value of ``ties``.
 
@@ -144,7 +145,7 @@ class Invest(PlansAhead, Stage):
         return self._model.predict(problem).rate.mean
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        """Learn from a step; return the metrics of its plan and of the pass-rate model."""
+        """Learn from a step, and return the metrics of the step's plan and of the pass-rate model."""
         self._model.learn(groups)
         return self._numbers | self._model.numbers()
 

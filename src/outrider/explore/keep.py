@@ -1,4 +1,4 @@
-"""Selection of responses for rejection fine-tuning: the best by a measure, plus a share of failures."""
+"""Selects responses for rejection fine-tuning: the best successes according to a measure, plus a share of failures."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Keep(Stage):
       ``mass``, at temperature 1; needs a forward pass of the policy;
     * ``chance``: a random number seeded by the rollout, which also breaks ties.
 
-    Tokens after the end of the first ``\boxed{…}`` do not count, since they are not trained on (``until_box``).
+    Tokens after the end of the first ``\boxed{…}`` are ignored, since they are not trained on (``until_box``).
 
     Of ``n`` kept responses, :math:`\lfloor \mathrm{noise}\; n \rfloor` are failures, ranked in the same way, if there
     are enough failures. n is the largest number, up to ``most``, for which there are enough successes. ``per_problem``
     limits a problem's successes and, separately, its failures.
 
-    The stage does not sample rollouts. Degenerate cases: without a success no response is kept.
+    The stage does not sample rollouts. Degenerate cases: if no response succeeds, no response is kept.
 
     Source: rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1. Our choices: we read the report's 5 %
     as a share of the training data (the report could also mean 5 % of the failures). Successes and failures are both
@@ -129,7 +129,7 @@ class Keep(Stage):
         return chosen
 
     def _mean_value(self, rollouts: Sequence[Rollout], values: Mapping[str, float]) -> float:
-        """Return the mean of the measured values; NaN if nothing was measured."""
+        """Return the mean of the measured values, or NaN if nothing was measured."""
         return _mean([values[r.id] for r in rollouts]) if rollouts and self.by != "chance" else math.nan
 
     def _values(self, rollouts: Sequence[Rollout], view: View) -> list[float]:
@@ -148,7 +148,9 @@ def _entropies(rollout: Rollout) -> NDArray[np.float32]:
 
 
 def _imitated(rollout: Rollout, engine: Engine) -> int:
-    """Return the number of sampled tokens up to the end of the first box; all sampled tokens if there is no box."""
+    """Return the number of sampled tokens up to the end of the first ``\\boxed{…}``, or of all sampled tokens if there
+    is none.
+    """
     if first_box_end(rollout.text) is None:
         return rollout.trainable_tokens
     ids = rollout.token_ids if rollout.trainable_T is None else rollout.token_ids[rollout.trainable_T]

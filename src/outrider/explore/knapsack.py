@@ -19,8 +19,9 @@ def value(n: int, p: float) -> float:
     """Return ``V(n, p) = (1 - p^n - (1 - p)^n) p (1 - p)^2``, the value of ``n`` rollouts of a problem with pass rate
     ``p``.
 
-    The value is the probability of a mixed group (with successes and failures, so with a gradient) times the
-    first-order increase of ``p``. The value is concave in ``n``, and 0 if ``n`` is 1 or if ``p`` is 0 or 1.
+    The value is the probability of a mixed group times the first-order increase of ``p``. A mixed group has both
+    successes and failures, and therefore a gradient. The value is concave in ``n``, and 0 if ``n`` is 1 or if ``p`` is
+    0 or 1.
 
     >>> value(2, 0.5), value(1, 0.5), value(8, 0.0)
     (0.0625, 0.0, 0.0)
@@ -57,9 +58,9 @@ class Knapsack(Allocation):
     the paper solves by dynamic programming. The stage comes first in ``explore`` and replaces the stage ``uniform``.
 
     The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
-    dropped groups. Degenerate cases: for an empty batch the stage requests nothing, and problems that already have
-    rollouts get no further rollouts. The allocation is uniform in the first epoch. If no problem is mixed, the rest of
-    the budget goes to unsolved problems. The last 100,000 problems are remembered.
+    dropped groups. Degenerate cases: for an empty batch the stage requests nothing. Problems that already have rollouts
+    get no further rollouts. The allocation is uniform in the first epoch. If no problem is mixed, the rest of the
+    budget goes to unsolved problems. The last 100,000 problems are remembered.
 
     Source: Li et al. 2025, "Knapsack RL", arXiv 2509.25849, following its released code (exploration_utils.py and
     rl_dataset.py). Only summaries of the paper were available. Differences: in the released code, a mixed problem that
@@ -120,7 +121,7 @@ class Knapsack(Allocation):
         return self.shares(rates, ties)
 
     def rate(self, problem_id: str) -> float | None:
-        """Return the estimated pass rate of a problem; None while the pass rate is unknown."""
+        """Return the estimated pass rate of a problem, or None while the pass rate is unknown."""
         seen = self._seen.get(problem_id, "")
         return seen.count("1") / len(seen) if len(seen) >= self.known else None
 

@@ -1,4 +1,4 @@
-"""Bounded memory of problems across epochs, for stages."""
+"""A bounded memory in which stages store data about problems across epochs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ would need unlimited memory."""
 
 
 def remember(memory: dict[str, T], problem_id: str, value: T, most: int = MOST_PROBLEMS) -> None:
-    """Store ``value`` as the latest entry; beyond ``most`` entries the oldest entry is removed.
+    """Store ``value`` as the latest entry. If there are then more than ``most`` entries, remove the oldest entry.
 
     >>> memory = {"a": 1, "b": 2}
     >>> remember(memory, "a", 3, most=2)

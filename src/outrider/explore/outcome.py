@@ -38,22 +38,23 @@ def evidence(rollouts: Iterable[Rollout]) -> list[Rollout]:
 def first_pass(group: Group) -> list[Rollout]:
     """Return the rollouts that estimate the policy's pass rate: :func:`evidence` from plain prompts in stream ``main``.
 
-    Branches start from another rollout's prefix, and seeded prompts show solutions. So neither estimates how often the
-    policy solves the problem from its plain prompt.
+    Branches start from another rollout's prefix, and seeded prompts show solutions. Neither therefore estimates how
+    often the policy solves the problem from its plain prompt.
     """
     return [r for r in evidence(group.roots) if r.stream == "main" and r.context.kind == "plain"]
 
 
 def pass_rate(group: Group) -> float | None:
-    """Return the pass rate of the group's :func:`first_pass`; None if the verifier could score none of these
-    rollouts."""
+    """Return the pass rate of the group's :func:`first_pass`, or None if the verifier could score none of these
+    rollouts.
+    """
     counted = first_pass(group)
     return sum(r.success for r in counted) / len(counted) if counted else None
 
 
 def outcome(group: Group) -> GroupOutcome:
-    """Classify a group by its :func:`evidence`: all rollouts succeed (``solved``), all fail (``unsolved``), or
-    ``mixed``.
+    """Classify a group by its :func:`evidence`: ``solved`` if all rollouts succeed, ``unsolved`` if all fail, and
+    ``mixed`` otherwise.
 
     A group of one success and seven verifier errors is ``solved``: baselines exclude errors, so no failure remains to
     compare the success with. A group without evidence, such as an empty group, is ``unscorable``.

@@ -99,7 +99,7 @@ class Visits(NamedTuple):
 
     @property
     def costs(self) -> tuple[float, float]:
-        """Tokens per rollout, at least 1, and noise per rollout."""
+        """Mean number of tokens per rollout (at least 1), and mean noise per rollout."""
         return (max(self.tokens / self.rollouts, 1.0), self.noises / self.rollouts) if self.rollouts else (1.0, 1.0)
 
     @property
@@ -119,7 +119,7 @@ class Visits(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """The rollouts of a problem from its plain prompt in one step; there is at least one rollout."""
+    """A problem's rollouts from its plain prompt in one step. There is at least one such rollout."""
 
     problem: Problem
     successes: int
@@ -129,7 +129,7 @@ class Visit(NamedTuple):
 
     @staticmethod
     def of(group: Group) -> Visit | None:
-        """Return the group's visit; None if no rollout from the plain prompt could be verified."""
+        """Return the group's visit, or None if no rollout from the plain prompt could be verified."""
         rollouts = first_pass(group)
         successes = sum(r.success for r in rollouts)
         tokens = sum(r.trainable_tokens for r in rollouts)
@@ -139,7 +139,7 @@ class Visit(NamedTuple):
 
     @property
     def level(self) -> Visits:
-        """Return the sums of :class:`Visits` for only this visit."""
+        """Return this one visit as :class:`Visits`."""
         n = self.successes + self.failures
         spread = self.successes * self.failures / (n * (n - 1)) if n > 1 else 0.0
         return Visits(1.0, self.successes / n, float(n > 1), spread, float(n), float(self.tokens), self.noise)
@@ -158,7 +158,7 @@ def noise(rollout: Rollout) -> float:
 
 @dataclass
 class PassRateModel:
-    """Predicts pass rates, response lengths and gradient noises of problems, and learns from each step.
+    """Predicts problems' pass rates, response lengths and gradient noise, and learns from each step.
 
     The predicted pass rate of a problem is a beta distribution: the prior of its level plus the problem's own successes
     and failures. Evidence that is ``t`` steps old has weight ``memory^t``. The policy changes at an unknown speed, so
@@ -210,8 +210,9 @@ class PassRateModel:
         return [Prediction(self.recalibration.of(prior), *self._costs(level)) for level, prior in known.items()]
 
     def _costs(self, level: str) -> tuple[float, float]:
-        """Return tokens and noise per rollout of a level; if it has fewer than ``MIN_WEIGHT`` rollouts, averaged over
-        all levels."""
+        """Return a level's tokens and noise per rollout. If the level has fewer than ``MIN_WEIGHT`` rollouts, return
+        the means over all levels.
+        """
         sums = self._levels[level][self._best] if level in self._levels else Visits()
         if sums.rollouts < MIN_WEIGHT:
             known = [each[self._best] for each in self._levels.values()]

@@ -32,17 +32,17 @@ class _Success(NamedTuple):
 
 
 class Prefixed(Stage):
-    """Samples rollouts that continue a prefix of an earlier success, for problems without a success in this step.
+    """For problems without a success in this step, samples rollouts that continue a prefix of an earlier success.
 
-    After every step the stage stores the last success, as tokens, of each problem with a pass rate below one half from
-    its plain prompt. If the pass rate is one half or above, the stored success is removed. When a problem comes up
-    again and all its rollouts from the plain prompt fail, ``prefixes`` prefixes of the stored success are drawn. Each
-    prefix keeps a random fraction of the success's tokens, uniform in ``[low, high]``, and is continued by ``n``
-    rollouts. The continuations are on-policy; the prefix is context and not trained on. With ``move`` there is one
-    prefix, whose fraction starts in the middle of ``[low, high]``. Within these bounds the fraction rises by ``move``
-    if fewer than half of the last continuations succeeded, and falls by ``move`` if more than half succeeded. With
-    ``given``, problems without a stored success use the task's own solution (``metadata["solution"]``) until they have
-    a success.
+    After every step the stage stores the tokens of each problem's last success, provided that the problem's pass rate
+    from the plain prompt is below one half. If the pass rate is one half or above, the stored success is removed. When
+    a problem comes up again and all its rollouts from the plain prompt fail, ``prefixes`` prefixes of the stored
+    success are drawn. Each prefix keeps a random fraction of the success's tokens, uniform in ``[low, high]``, and is
+    continued by ``n`` rollouts. The continuations are on-policy; the prefix is context and not trained on. With
+    ``move`` there is one prefix, whose fraction starts in the middle of ``[low, high]``. Within these bounds the
+    fraction rises by ``move`` if fewer than half of the last continuations succeeded, and falls by ``move`` if more
+    than half succeeded. With ``given``, problems without a stored success use the task's own solution
+    (``metadata["solution"]``) until they have a success.
 
     A prefix defines a different problem, so only rollouts from the same prefix should be compared with each other, as
     the credit component ``siblings_mean`` does. The rollouts do not start from the plain prompt, so they do not
@@ -66,7 +66,7 @@ class Prefixed(Stage):
     prompt with an instruction to continue.
 
     Raises:
-        ValidationError: ``low`` is above ``high``, or ``prefixes`` is above 1 with ``move``.
+        ValidationError: ``low`` is above ``high``, or ``move`` is set and ``prefixes`` is above 1.
 
     >>> Prefixed().prefixes
     3
@@ -198,8 +198,9 @@ class Prefixed(Stage):
 
 
 def _solution(problem: Problem, engine: Engine) -> Ids:
-    """Return the token ids of the task's own solution after the prompt's token ids; empty if the solution cannot be
-    used."""
+    """Return the token ids of the task's own solution as they follow the prompt's token ids. Return an empty array if
+    the solution cannot be used.
+    """
     text = problem.metadata.get("solution")
     if not isinstance(text, str):
         return np.zeros(0, np.int32)

@@ -20,8 +20,8 @@ Schedule = Literal["et", "hw"]
 
 
 class Rebalance(Stage):
-    r"""Samples more rollouts of each hard problem, until its absolute advantages sum to as much as those of a problem
-    with pass rate one half.
+    r"""Samples more rollouts of each hard problem, until its sum of absolute advantages equals that of a problem with
+    pass rate one half.
 
     The absolute advantages of ``N`` rollouts with accuracy ``a`` sum to ``N S(a)``. ``S(a)`` is ``2 a (1 - a)``, or
     ``2 sqrt(a (1 - a))`` if advantages are divided by the group's standard deviation (``std``). A problem with
@@ -44,9 +44,9 @@ class Rebalance(Stage):
 
     Degenerate cases: accuracy 0 counts as ``1/(2N)`` (as in the released code), so a problem with a single failed
     rollout has accuracy 1/2 and gets no further rollouts. Problems with ``a >= 1/2`` and groups without rollouts get no
-    more rollouts, and groups may differ in size. If no problem needs more rollouts, the stage requests nothing. A
-    problem's earlier and additional rollouts form one group. Use a loss without per-group normalisation, which would
-    cancel the re-weighting.
+    more rollouts. Groups may differ in size. If no problem needs more rollouts, the stage requests nothing. A problem's
+    earlier and additional rollouts form one group. Use a loss without per-group normalisation, which would cancel the
+    re-weighting.
 
     Differences: Eq. 7 prints ``2 (1 - x)``, but Eq. 8 and the released code have ``2 x = 2 (1 - a)``; because of
     float32 accuracies, the released code can sample one rollout too many. ``n_max`` is 32 in the paper, and 64 for
@@ -126,7 +126,9 @@ class Rebalance(Stage):
         return requests
 
     def cap(self, progress: float) -> int:
-        """Return the maximum rollouts per problem after the share ``progress`` of the budget is spent."""
+        """Return the maximum number of rollouts per problem when the fraction ``progress`` of the budget has been
+        spent.
+        """
         end = self.n_max if self.n_max_end is None else self.n_max_end
         return int(self.n_max + (end - self.n_max) * progress + 0.5)
 
@@ -145,11 +147,11 @@ class Rebalance(Stage):
 
 
 def rollouts_wanted(n: int, successes: int, schedule: Schedule, std: bool = False) -> int:
-    """Return the total rollouts for a problem with ``successes`` of ``n`` rollouts; ``n`` if no more rollouts are
-    needed.
+    """Return the total number of rollouts for a problem with ``successes`` among ``n`` rollouts. The result is ``n`` if
+    no more rollouts are needed.
 
-    Let ``a = h / 2n``, with ``h = 2 successes``, or 1 without a success. The smallest ``t`` with ``t S(a) >= target``
-    follows from
+    Let ``a = h / 2n``, with ``h = 2 successes`` if there is a success and ``h = 1`` otherwise. The smallest ``t`` with
+    ``t S(a) >= target`` follows from
 
         et:  t >= n^3 / (h (2n - h)),    with std  t^2 >= n^4 / (h (2n - h))
         hw:  t >= n^2 / h,               with std  t^2 >= n^2 (2n - h) / h

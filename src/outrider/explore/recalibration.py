@@ -1,4 +1,4 @@
-"""Recalibration of predicted pass rates by Platt scaling, online."""
+"""Online recalibration of predicted pass rates by Platt scaling."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Recalibration:
 
     The map corrects the mean of a predicted pass rate by Platt scaling: logistic regression of successes on predicted
     means. Evidence is discounted by ``DISCOUNT`` per step, and a ridge penalty ``RIDGE`` pulls towards slope 1 and
-    shift 0. Each training step makes one Newton step, shortened if it would move a prediction by more than
+    shift 0. Each training step makes one Newton step, which is shortened if it would move a prediction by more than
     ``MAX_MOVE``. Near-certain predictions of failure carry almost no information. When successes then appear, a full
     Newton step would overshoot and reverse the order of predictions. The n rollouts of a problem share its pass rate,
     so these rollouts count as :math:`n / (1 + (n - 1) / (a + b + 1))` independent rollouts. The concentration a + b of
     the predicted beta distribution does not change. The distance of the map from the identity is multiplied by
     :math:`\max(0, 1 - 2 / \chi^2)`, where :math:`\chi^2` is the information-weighted squared distance, so that noise
-    alone hardly moves predictions. Degenerate cases: without evidence predictions do not change. If outcomes contradict
-    the predictions for many steps, the slope may approach 0; predictions then hardly differ between problems until the
-    slope recovers.
+    alone hardly moves predictions. Degenerate cases: if there is no evidence, predictions do not change. If outcomes
+    contradict the predictions for many steps, the slope may approach 0; predictions then hardly differ between problems
+    until the slope recovers.
 
     On three runs, recalibration raised the log-likelihood by 0.003 to 0.009 nats per rollout. Classes of predicted pass
     rates that were off by seven to ten standard deviations came within four standard deviations (docs/log.md,
@@ -61,7 +61,7 @@ class Recalibration:
         return Rate(mean * (rate.a + rate.b), (1 - mean) * (rate.a + rate.b))
 
     def learn(self, evidence: Sequence[tuple[Rate, int, int]]) -> None:
-        """Update the map from predictions before recalibration, each with its observed successes and failures."""
+        """Update the map. Each item is a prediction before recalibration, with the observed successes and failures."""
         new, gradient = np.zeros((2, 2)), np.zeros(2)
         places = [np.array([log(rate.a / rate.b), 1.0]) for rate, *_ in evidence]
         for at, (rate, successes, failures) in zip(places, evidence, strict=True):

@@ -20,7 +20,8 @@ class Recoverability:
     .. math:: R(r) = \sigma(w r + b), \qquad r = t / T \in (0, 1)
 
     The estimator stores the last ``memory`` outcomes. Every ``learn`` refits scikit-learn's ``LogisticRegression`` with
-    its defaults (lbfgs, L2 with C = 1) to all stored outcomes. With at most 10 outcomes, or if all are equal, R = 1.
+    its defaults (lbfgs, L2 with C = 1) to all stored outcomes. If there are at most 10 outcomes, or all outcomes are
+    equal, R = 1.
 
     Source: DEEP-GRPO (arXiv 2602.14169) Eq. 3 and appendix C.3. The paper fits "periodically" and describes no cold
     start; the released code fits at every selection, separately in each process. Our choice: the model is fitted once
@@ -39,7 +40,9 @@ class Recoverability:
     b: float | None = None
 
     def log_probability(self, ratios: Floats) -> Floats:
-        """Return the log-probability of recovery, log R, at each relative depth, as float64; 0 before the first fit."""
+        """Return the log-probability of recovery, log R, at each relative depth, as float64. Before the first fit all
+        values are 0.
+        """
         if self.w is None or self.b is None:
             return np.zeros(len(ratios))
         return -np.logaddexp(0.0, -(self.w * ratios + self.b))

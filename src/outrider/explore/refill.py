@@ -33,13 +33,13 @@ class Refill(Stage):
     beyond the target). A seeded draw, which does not depend on the order of groups, chooses the surplus. Dropped groups
     stay in the records.
 
-    Degenerate cases: rollouts with verifier errors do not count, so a group of one success and errors is ``solved``.
-    Groups of one rollout are never mixed, and groups that an earlier stage excluded do not count. For an empty batch
-    the stage requests nothing. If no group is mixed, all groups are dropped and the step has no update. If the task has
-    no more problems, the rounds end early.
+    Degenerate cases: rollouts with verifier errors are ignored, so a group with one success and otherwise only errors
+    is ``solved``. Groups of one rollout are never mixed. Groups that an earlier stage excluded are ignored. For an
+    empty batch the stage requests nothing. If no group is mixed, all groups are dropped and the step has no update. If
+    the task has no more problems, the rounds end early.
 
-    Differences: the released scripts stop the run if mixed groups are missing after the last round. They sample three
-    times the batch size in each round, without an estimate of the share.
+    Differences: the released scripts stop the run if there are still too few mixed groups after the last round. They
+    sample three times the batch size in each round, without an estimate of the share.
 
     Raises:
         UserError: no group has rollouts yet.

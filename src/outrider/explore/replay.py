@@ -51,8 +51,9 @@ class Replay(Stage):
     ``refill``, which drops unsolved groups. Only sampled, trainable successes are stored, never replays, so the same
     success may be replayed repeatedly; ``oldest`` limits its age. A success whose temperature or prompt differs from
     this step's, for example after resuming with a changed recipe, is removed (``outdated``). Responses with
-    observations are not stored. The store holds the latest successes, up to 800,000 tokens with prompts; ``forgotten``
-    counts successes removed for this limit, including single successes that are too long.
+    observations are not stored. The store holds the latest successes, up to a total of 800,000 tokens including
+    prompts. ``forgotten`` counts successes that were removed because of this limit, including single successes that
+    exceed the limit.
 
     Source: response reuse of AR3PO (Zhang et al. 2025, arXiv 2509.25808): correct responses come from a replay buffer
     if sampling finds no correct response. Only the abstract was available. Our choices are the maximum age of a

@@ -89,16 +89,17 @@ class Seed(Options):
     """Adds the ``k`` most similar solved problems as examples to the prompt of a problem that has no success yet.
 
     The corpus holds the problems that the run itself has solved. After each step, every problem's last success replaces
-    the problem's entry; successes sampled with in-context examples count too and are marked. Success is determined by
-    the verifier's verdict. ``<think>…</think>`` is removed from solutions. Solved problems are ranked by cosine
-    similarity of the questions, highest first; ties go to the problem stored last. A problem is never its own example,
-    not even under another id, and there is no minimum similarity. :class:`ExemplarTemplate` formats the prompt. If the
-    prompt has more than ``max_tokens`` tokens, or leaves no room in the model's context for the longest response, all
-    solutions are truncated to the same length. If even one character per solution is too long, the last example is
-    dropped. The question is never truncated.
+    the problem's entry; successes sampled with in-context examples are also stored, and are marked as such. Success is
+    determined by the verifier's verdict. ``<think>…</think>`` is removed from solutions. Solved problems are ranked by
+    cosine similarity of the questions, highest first; ties go to the problem stored last. A problem is never its own
+    example, not even under another id, and there is no minimum similarity. :class:`ExemplarTemplate` formats the
+    prompt. If the prompt has more than ``max_tokens`` tokens, or leaves no room in the model's context for the longest
+    response, all solutions are truncated to the same length. If even one character per solution is too long, the last
+    example is dropped. The question is never truncated.
 
-    Degenerate cases: fewer than ``k`` solved problems give fewer examples. Without an example that fits, the plain
-    prompt is used (metric ``unseeded``). When the corpus is full, its oldest entry is removed (metric ``evicted``).
+    Degenerate cases: if there are fewer than ``k`` solved problems, the prompt has fewer examples. If no example fits,
+    the plain prompt is used (metric ``unseeded``). When the corpus is full, its oldest entry is removed (metric
+    ``evicted``).
 
     Difference: XRPO ranks the whole training set once, and uses the first solved problems among a problem's 64 nearest
     problems, if any of these is solved. An endless stream of problems cannot be ranked, so here the nearest solved
@@ -180,8 +181,9 @@ class Seed(Options):
         return self
 
     def seeded(self, requests: Sequence[SampleRequest], view: View) -> dict[str, SampleRequest]:
-        """Return the requests with prompts that contain examples, by problem id; requests without examples are
-        unchanged."""
+        """Return the requests by problem id, with examples added to their prompts. Requests without a usable example
+        are unchanged.
+        """
         new = [r.problem for r in requests if r.problem.id not in self._prompts]
         if new and self._corpus.entries:
             for problem, nearest in zip(new, self._nearest(new), strict=True):
@@ -259,7 +261,7 @@ class Seed(Options):
 
 
 def _shorter(lengths: Sequence[int], longest: int, excess: float) -> int:
-    """Return the largest limit on all lengths that reduces their sum by ``excess``; at most ``longest - 1``.
+    """Return the largest limit on all lengths, at most ``longest - 1``, that reduces their sum by ``excess``.
 
     The excess is an estimate, so a limit of 1 is tried before 0.
 

@@ -96,7 +96,7 @@ class Segmenter(Options):
 class Chunk(Segmenter):
     """Cuts every ``tokens`` tokens; the last segment may be shorter. ``tokens: 1`` makes every token a candidate.
 
-    Source: DEEP-GRPO (arXiv 2602.14169) section 4.1; 50 is the released code's default, the paper states no value.
+    Source: DEEP-GRPO (arXiv 2602.14169) section 4.1; 50 is the released code's default, and the paper gives no value.
 
     >>> Chunk(tokens=2).bounds([], np.ones(6, bool))
     [2, 4]
@@ -118,10 +118,11 @@ class Chunk(Segmenter):
 class Delimiter(Segmenter):
     """Cuts after each token that completes one of ``marks``, whatever else the token contains.
 
-    Marks are searched in the joined text of the tokens, from left to right, longest mark first, without overlap. So a
-    single token ``".\\n"`` ends a sentence; DEEP-GRPO's released code misses this end, because the code compares token
-    ids with the id of ".". A blank line that spans two tokens is found too. A response without a mark is one segment;
-    AttnRL's fallbacks (lines, then tokens) are not implemented. Source: DEEP-GRPO (arXiv 2602.14169) section 4.1.
+    The joined text of the tokens is searched for marks from left to right. Marks do not overlap, and longer marks take
+    precedence. For example, a single token ``".\\n"`` ends a sentence. DEEP-GRPO's released code does not recognise
+    this token as an end, because the code compares token ids with the id of ".". A blank line that spans two tokens is
+    found too. A response without a mark is one segment; AttnRL's fallbacks (lines, then tokens) are not implemented.
+    Source: DEEP-GRPO (arXiv 2602.14169) section 4.1.
 
     >>> Delimiter(marks=["."]).bounds(["a", ".\\n", "b", ".", "c"], np.ones(5, bool))
     [2, 4]
@@ -143,7 +144,8 @@ class Turns(Segmenter):
     """Cuts at an agent's turns: where an observation ends and the policy continues. A response of a single turn is one
     segment.
 
-    Source: DEEP-GRPO (arXiv 2602.14169) section 4.1, Think-Action-Observation steps; Tree-GRPO's nodes.
+    Source: the Think-Action-Observation steps of DEEP-GRPO (arXiv 2602.14169, section 4.1), which are also the nodes of
+    Tree-GRPO.
 
     >>> Turns().bounds([], np.array([True, True, False, False, True]))
     [4]

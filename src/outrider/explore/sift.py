@@ -19,10 +19,10 @@ class Sift(Stage):
     * ``unscorable``: the verifier failed or timed out;
     * ``no answer``: the verifier found no answer;
     * ``no digit``: the response contains no digit (``digit``);
-    * ``repetitive``: the share of the response's word 3-grams that repeat an earlier one is above ``redundancy``. With
-      fewer than 50 3-grams the rule does not apply.
+    * ``repetitive``: the share of the response's word 3-grams that repeat an earlier one is above ``redundancy``. This
+      rule does not apply to responses with fewer than 50 3-grams.
 
-    Text after the end of the first box is ignored, since it is not trained on (``until_box``).
+    Text after the end of the first ``\\boxed{…}`` is ignored, since this text is not trained on (``until_box``).
 
     The stage does not sample rollouts. Dropped responses stay in the records and in baselines, and their tokens count
     as generated.

@@ -34,8 +34,8 @@ class _Streak:
 
 
 class Skip(PlansAhead, Stage):
-    """Refuses a problem with a probability that grows with the number of consecutive unanimous visits (steps that
-    sampled the problem).
+    """Refuses a problem with a probability that grows with the number of consecutive unanimous visits. A visit is a
+    step that sampled the problem.
 
     After ``z`` consecutive visits that were all solved, or all unsolved, a problem is accepted with probability
 
@@ -52,9 +52,9 @@ class Skip(PlansAhead, Stage):
     or back, restarts the count. The random draw depends on the run's seed, the problem, its last visit, and how often
     the problem has come up since then. The last 100,000 problems with a count are remembered.
 
-    Differences (GRESO, arXiv 2506.02177): in GRESO the base probability adapts, separately for easy and hard problems,
-    to a target share of groups without variance, and the batch grows to replace such groups. Here the probability is a
-    constant with a floor, and refill replaces groups.
+    Differences from GRESO (arXiv 2506.02177): GRESO adapts the base probability to a target share of groups without
+    reward variance, separately for easy and hard problems. GRESO enlarges the batch to replace such groups. Here
+    ``keep`` and ``floor`` are constants, and the stage ``refill`` replaces groups.
 
     >>> Skip().chance(0), Skip().chance(2), Skip().chance(9)
     (1.0, 0.25, 0.1)
@@ -124,8 +124,9 @@ class Skip(PlansAhead, Stage):
         remember(self._streaks, key, _Streak(solved, visits, seed=group.rollouts[0].seed))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return for each problem, oldest first: common outcome, number of visits, seed, and how often the problem has
-        come up since its last visit."""
+        """Return each problem's common outcome, number of visits, seed, and the number of times the problem has come up
+        since its last visit. The oldest problem comes first.
+        """
         return {"streaks": [[key, *astuple(streak)] for key, streak in self._streaks.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

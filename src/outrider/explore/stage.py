@@ -42,14 +42,15 @@ class Stage(Options):
         """
 
     def drop(self, groups: Sequence[Group]) -> Mapping[str, str]:
-        """Return the groups and rollouts to exclude from training, as a map from id to reason.
+        """Return the ids of groups and rollouts to exclude from training, each with the reason.
 
         Dropped rollouts stay in the records, and their tokens count as generated.
         """
         return {}
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        """Learn from the finished groups of a step, and return the stage's metrics, with the same names every step.
+        """Learn from the finished groups of a step, and return the stage's metrics. The metrics have the same names in
+        every step.
 
         The trainer itself counts each stage's tokens, rollouts and successes.
         """
@@ -102,6 +103,6 @@ class PlansAhead:
     """Marks a stage that plans the whole step before sampling any of its rollouts, and only from plain prompts.
 
     A credit component with a stated goal (an explicit objective) requires this property of every stage, whatever its
-    loss stream. If the number of rollouts depended on outcomes, or failures were dropped, the credit would estimate the
-    gradient of another goal.
+    loss stream. If the number of rollouts depended on outcomes, or failures were dropped, the credit component would
+    estimate the gradient of a different objective.
     """

@@ -1,4 +1,4 @@
-"""The stream of training problems and the position in it."""
+"""The stream of training problems, and the stream's current position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recipe around a stage, which the stage checks when the recipe is read."""
+"""The rest of a stage's recipe, which the stage checks when the recipe is read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class Surroundings(NamedTuple):
         task: name of the task.
         turns: whether the task's rollouts have several turns.
         after: the stages after this stage, in order.
-        goal: k of the pass@k objective of the credit of stream ``main``; None if this credit has no such objective.
+        goal: k of the pass@k objective whose gradient the credit of stream ``main`` estimates; None if there is no such
+            k.
     """
 
     before: Sequence[object]

@@ -14,7 +14,7 @@ class Uniform(PlansAhead, Stage):
     """Samples ``n`` rollouts per problem from its plain prompt, in one round.
 
     This is GRPO's allocation (Shao et al. 2024, arXiv 2402.03300) and the first stage of most methods. Degenerate
-    cases: for an empty batch the stage requests nothing; a problem that already has rollouts gets no further rollouts.
+    cases: for an empty batch the stage requests nothing. A problem that already has rollouts gets no further rollouts.
 
     >>> Uniform(n=4)
     Uniform(n=4)

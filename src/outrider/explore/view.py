@@ -16,8 +16,9 @@ class Engine(Protocol):
     """The parts of the policy and its tokenizer that stages may use. A stage calls only the methods that it needs."""
 
     def encode(self, problem: Problem) -> Ids:
-        """Return the token ids of a problem's prompt; for a prompt with examples, replace the problem's ``prompt``
-        first."""
+        """Return the token ids of a problem's prompt. For a prompt with examples, replace the problem's ``prompt``
+        before the call.
+        """
         ...
 
     def token_texts(self, ids: Ids) -> list[str]:
@@ -25,11 +26,11 @@ class Engine(Protocol):
         ...
 
     def attention(self, rollout: Rollout, starts: Sequence[int]) -> NDArray[np.float64]:
-        """Return the mean attention between the steps of a response, ``[layers * heads, steps, steps]``; rows attend to
-        columns.
+        """Return the mean attention between the steps of a response as ``[layers * heads, steps, steps]``; rows attend
+        to columns.
 
-        ``starts``: first response token of each step, ascending, beginning with 0. The method runs one forward pass of
-        the policy.
+        ``starts`` has the position of each step's first response token, in ascending order and beginning with 0. The
+        method runs one forward pass of the policy.
         """
         ...
 

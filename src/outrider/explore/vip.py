@@ -55,18 +55,18 @@ class Vip(Allocation):
 
     The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
     dropped groups. Degenerate cases: in the first step, and for questions unlike any earlier question, ``p`` is 1/2.
-    Problems with equal predictions get equal shares, and predictions are clipped like pass rates. Nearly equal
-    questions share the mean of their logits. For an empty batch the stage requests nothing, and problems that already
-    have rollouts get no further rollouts. The last 10,000 questions are remembered; older questions have no effect.
-    ``tfidf`` weights its terms by the remembered questions, so ``K`` changes slightly as these questions change; with
-    ``transformer``, ``K`` does not change.
+    Problems with equal predictions get equal shares. Predictions are clipped like pass rates. Nearly equal questions
+    share the mean of their logits. For an empty batch the stage requests nothing. Problems that already have rollouts
+    get no further rollouts. The last 10,000 questions are remembered; older questions have no effect. ``tfidf`` weights
+    its terms by the remembered questions, so ``K`` changes slightly as these questions change; with ``transformer``,
+    ``K`` does not change.
 
     Source: Nguyen et al. 2026, "VIP", arXiv 2602.01601 (only summaries were available), and earlier versions of its
     code. Differences: VIP's code solves the relaxed problem by SLSQP with a bonus for problems that look hard. The code
     adds 1e-4 to the diagonal of ``K``, so for two equal questions ``g`` comes within 1e-4 of the mean of their logits,
-    but does not reach the mean. The code rounds allocations below 4 to no rollouts, and ``g`` starts at -5. The code's
-    script uses 16 rollouts per problem by default and a fixed bandwidth of 0.4; the paper uses the median distance,
-    which is undefined for a stream of problems.
+    but does not reach the mean. The code replaces allocations below 4 by 0 rollouts. In the code, ``g`` starts at -5.
+    The code's script uses 16 rollouts per problem by default and a fixed bandwidth of 0.4; the paper uses the median
+    distance, which is undefined for a stream of problems.
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` does not hold, ``min_n`` is too small for the estimator, or the

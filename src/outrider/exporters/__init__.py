@@ -1,1 +1,1 @@
-"""Exports rollouts as Inspect logs, as trackio traces, or as the plain table in Parquet."""
+"""Exports rollouts as Inspect logs, as trackio traces, or as a plain table in a Parquet file."""

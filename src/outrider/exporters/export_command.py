@@ -1,4 +1,6 @@
-"""Exports rollouts of a run or of another framework's files as Inspect logs, trackio traces or a Parquet table."""
+"""Exports rollouts of a run, or rollouts from another framework's files, as Inspect logs, trackio traces or a Parquet
+table.
+"""
 
 from __future__ import annotations
 

@@ -19,13 +19,13 @@ class Attention(Selector):
 
     where ``a_{h,ji}`` is head h's mean attention from the tokens of step j to the tokens of step i; h ranges over the
     heads of all layers, and the segmenter defines the steps. The first step, and steps at which no branch may start,
-    have F = 0. Pivots (branch points) are the earliest steps with F at or above the ``quantile`` of all F (or, if the
-    quantile is 0, at or above the smallest positive F) and at least ``distance`` tokens from the start and from each
-    other. If there are too few such steps, the earliest other cuts are added.
+    have F = 0. Pivots (branch points) are the earliest steps with F at or above the ``quantile`` of all F. If this
+    quantile is 0, the threshold is the smallest positive F instead. Pivots are at least ``distance`` tokens from the
+    start and from each other. If there are too few such steps, the earliest other cuts are added.
 
-    Each rollout with a candidate needs one forward pass. Degenerate cases: with at most ``ahead`` steps every F is 0,
-    and all steps rank equally. If there are fewer cuts than pivots, all cuts are taken; the released code repeats some
-    cuts.
+    Each rollout with a candidate needs one forward pass. Degenerate cases: if there are at most ``ahead`` steps, every
+    F is 0 and all steps rank equally. If there are fewer cuts than pivots, all cuts are taken; the released code
+    repeats some cuts.
 
     Source: AttnRL (``attnrl_core_algos.py``, ``modeling_qwen2.py``). ``distance`` is measured between cuts; the
     released code measures the distance from the end of the earlier step.

@@ -14,8 +14,9 @@ from outrider.record import Rollout
 
 
 class Pivot(NamedTuple):
-    """A branch point after ``rollout.response_ids[:at]``; with ``at`` 0, branches start at the prompt and are new
-    roots."""
+    """A branch point after ``rollout.response_ids[:at]``. If ``at`` is 0, branches start at the prompt and are new
+    roots.
+    """
 
     rollout: Rollout
     at: int

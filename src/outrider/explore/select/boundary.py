@@ -17,17 +17,17 @@ class Boundary(Selector):
     Paths branch in a seeded random order. Once no path reaches the ``d``-th cut, the remaining rollouts start at random
     cuts.
 
-    This is TreePO's sampling (arXiv 2508.17445; ``vllm_rollout_tree.py``): segments of 512 tokens, depth 14, width 16.
-    In TreePO every active path splits in two; to reproduce this, set ``branches: 1`` and ``rounds`` above ``depth``.
-    TreePO branches paths during generation. A continuation depends only on its prefix, so branching a finished path at
-    the same cut samples from the same distribution, and no token is generated twice. The random cuts are TreePO's
-    fallback: draw a finished path uniformly, and then one of its cuts or the prompt, also uniformly. Early stopping of
-    paths, and widths that depend on probability, are not implemented.
+    This is the sampling of TreePO (arXiv 2508.17445; ``vllm_rollout_tree.py``), which uses segments of 512 tokens,
+    depth 14 and width 16. In TreePO every active path splits in two; to reproduce this, set ``branches: 1`` and
+    ``rounds`` above ``depth``. TreePO branches paths during generation. A continuation depends only on its prefix, so
+    branching a finished path at the same cut samples from the same distribution, and no token is generated twice. The
+    random cuts follow TreePO's fallback, which first draws a finished path uniformly, and then one of its cuts or the
+    prompt, also uniformly. Early stopping of paths, and widths that depend on probability, are not implemented.
 
     Degenerate cases: a problem with ``width`` or more rollouts gets no further rollouts. A problem stays below
-    ``width`` if ``branches`` does not divide the number of missing rollouts, or if there are too few ``rounds`` for the
-    random cuts; the stage's metric ``short`` counts the missing rollouts. ``pivots`` limits how many paths of a problem
-    branch in one round.
+    ``width`` if the number of missing rollouts is not a multiple of ``branches``, or if there are too few ``rounds``
+    for the random cuts. The stage's metric ``short`` counts the missing rollouts. ``pivots`` limits how many paths of a
+    problem branch in one round.
     """
 
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "problem"

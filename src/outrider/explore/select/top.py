@@ -22,8 +22,8 @@ class Surprisal(Selector):
     after an answer mark are not cuts either (TreeRL's marks are "answer" and "conclusion").
 
     Ties go to the earlier rollout, then the earlier token. The released code differs only in degenerate cases. Here the
-    first token of a root is not a cut (its prefix would be empty). With fewer cuts than requested pivots there are
-    fewer pivots; the released code repeats some cuts. Here a cut is picked only once; in the released code, later
+    first token of a root is not a cut (its prefix would be empty). If there are fewer cuts than requested pivots, all
+    cuts are picked; the released code repeats some cuts. Here a cut is picked only once; in the released code, later
     rounds may pick the same cut again. Surprisal is computed under the sampling distribution, with temperature applied.
     """
 
@@ -44,7 +44,7 @@ class Surprisal(Selector):
 
 
 class Entropy(Surprisal):
-    """Picks a tree's cuts before the tokens with the highest entropy; otherwise like ``surprisal``.
+    """Picks a tree's cuts before the tokens with the highest entropy, and otherwise works like ``surprisal``.
 
     Raises:
         UserError: the sampler records no entropies.

@@ -19,7 +19,7 @@ class UniformCut(Selector):
     from the prompt has no parent, so it is a separate tree of the group; the released code adds this rollout to the
     tree that drew it.
 
-    Degenerate cases: if a tree has no cut, the pivot is its prompt with ``include_root``, and otherwise there is no
+    Degenerate cases: if a tree has no cut, the pivot is the prompt if ``include_root`` is set; otherwise there is no
     pivot.
     """
 
@@ -48,9 +48,9 @@ class UniformCut(Selector):
 class Root(Selector):
     """Picks the prompt: samples as many new rollouts as branching would, in the branch stream.
 
-    This is the limit of DEEP-GRPO's utility as gamma goes to minus infinity (its appendix C.1, "Root Only"), an
-    ablation of the branching depth. New rollouts have no parent, so all new rollouts of a problem are siblings. Their
-    baseline therefore averages over more rollouts than the baseline of branches from one position.
+    This is the limit of DEEP-GRPO's utility as gamma goes to minus infinity (appendix C.1 of the paper, "Root Only"),
+    an ablation of the branching depth. New rollouts have no parent, so all new rollouts of a problem are siblings.
+    Their baseline therefore averages over more rollouts than the baseline of branches from one position.
     """
 
     @property

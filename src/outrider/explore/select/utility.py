@@ -31,13 +31,13 @@ class Utility(Selector):
     R learns only from branch points (pivots) in failed rollouts, including pivots of other branching stages. R is the
     probability of a recovery, and branches of successful rollouts (admitted by ``which``) are not recoveries.
 
-    Degenerate cases: a rollout without a candidate has no pivot, or with ``include_root`` the prompt as its pivot. If
-    there are fewer candidates than requested pivots, all candidates are taken. With gamma = 0 only recoverability
-    counts.
+    Degenerate cases: a rollout without a candidate has no pivot, or has the prompt as its pivot if ``include_root`` is
+    set. If there are fewer candidates than requested pivots, all candidates are taken. With gamma = 0 only
+    recoverability counts.
 
     Source: DEEP-GRPO (arXiv 2602.14169) Eqs. 1 to 3. The paper counts t and T in segments; for chunks this is
     equivalent, except for a shorter last chunk. Here t and T count tokens, so that R does not depend on the segmenter.
-    gamma is 2 as in the paper (the released class defaults to 0.1, its configuration to 2).
+    gamma is 2 as in the paper. (In the released code the default is 0.1 in the class and 2 in the configuration.)
     """
 
     gamma: float = Field(
