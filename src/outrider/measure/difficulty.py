@@ -25,8 +25,8 @@ class Weights:
         low_B, high_B: lower and upper ends of the bins; the two ends are equal in the first and in the last bin.
         groups_B: number of groups in each bin.
         size_B: mean number of rollouts per group. For an empty bin, ``size_B``, ``weight_B`` and ``error_B`` are NaN.
-        weight_B, error_B: mean over groups of the sum of \\|A\\|, and its standard error (NaN if all groups are of one
-            problem).
+        weight_B, error_B: mean over groups of the sum of \\|A\\|, and its standard error (NaN if all groups belong
+            to one problem).
         share_B: each bin's share of the batch's total \\|A\\|; NaN if all advantages are 0.
         unassigned: number of rollouts without an advantage (NaN), which have weight 0.
         unknown: number of groups that are not in any bin, because none of their rollouts was verified.

@@ -166,12 +166,12 @@ def _grams(code_T: Ints, length_R: Ints, of_R: Ints, order: int) -> Iterator[tup
 
 
 def _counts(gram_T: Ints, owner_T: Ints, R: int) -> tuple[Floats, Floats, Floats]:
-    """Count for each response all n-grams, the n-grams shared with other responses (clipped as in BLEU), and the
-    n-grams not shared.
+    """Count three things for each response: all its n-grams, the n-grams that other responses share (clipped as in
+    BLEU), and the n-grams that no other response has.
 
-    For every n-gram of a response, the largest count in the other responses is needed. This is the n-gram's largest
-    count in any response or, for the response with the largest count, the second-largest count. So one sort is enough
-    for all n-grams and responses.
+    Clipping needs, for every n-gram of a response, the largest count of the n-gram in the other responses. For most
+    responses, that is the largest count of the n-gram in any response. For the response that has the largest count, it
+    is the second-largest count. Therefore, one sort is enough for all n-grams and responses.
     """
     if not len(gram_T):
         return np.zeros(R), np.zeros(R), np.zeros(R)
@@ -206,7 +206,7 @@ def _distinct_responses(code_T: Ints, length_R: Ints, of_R: Ints, P: int) -> Int
 
 
 def _means(values_R: Floats, of_R: Ints, P: int) -> Floats:
-    """Return the mean of each problem's values that are not NaN; NaN for a problem without such values."""
+    """Return, for each problem, the mean of the values that are not NaN; NaN if the problem has no such values."""
     known_R = ~np.isnan(values_R)
     counted_P = np.bincount(of_R[known_R], minlength=P)
     sums_P = np.bincount(of_R[known_R], values_R[known_R], P)

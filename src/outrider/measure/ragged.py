@@ -3,7 +3,7 @@
 All token metrics use this layout. ``values_T`` is the concatenation of all responses, with one value per token; the
 response of a branch excludes its prefix. ``lengths_R`` has the number of tokens of each response, in the same order,
 and sums to ``len(values_T)``. A response without tokens has length 0 and keeps its index. Arrays with the suffix ``_R``
-have one entry per response, whatever its problem, so problems may have different numbers of responses.
+have one entry per response, regardless of its problem, so the number of responses may differ between problems.
 """
 
 from __future__ import annotations
