@@ -76,9 +76,8 @@ class Updated(NamedTuple):
         lost_groups: ids of groups whose optimizer batches were all skipped as non-finite.
         notices: messages for the user.
         logprobs: for each row of the step, the float32 log-probabilities of the row's own tokens. They come from the
-            forward pass of the row's last update, so they are computed with the weights before that update. The entry
-            is None for a row that was in no forward pass. The list is empty if the engine does not return
-            log-probabilities.
+            forward pass of the row's last update, that is, from the weights before that update. The entry is None for a
+            row that was in no forward pass. The list is empty if the engine does not return log-probabilities.
     """
 
     metrics: dict[str, float]

@@ -26,13 +26,15 @@ class Decision:
 
     Attributes:
         difference: the paired difference with its bootstrap interval, over problems for which both models have verified
-            samples. won, lost, tied: numbers of problems on which the second model's pass rate is higher (won), lower
-            (lost) or equal (tied). clearly_won, clearly_lost: numbers of problems on which the second model's pass rate
-            is significantly higher (clearly won) or significantly lower (clearly lost).
+            samples.
+        won, lost, tied: numbers of problems on which the second model's pass rate is higher (won), lower (lost) or
+            equal (tied).
+        clearly_won, clearly_lost: numbers of problems on which the second model's pass rate is significantly higher
+            (clearly won) or significantly lower (clearly lost).
         decisive: number of decisive problems (:func:`decisive_problems`); None if the interval includes 0.
         needed_problems, needed_samples: number of problems (:func:`problems_needed`), and number of samples per problem
-        (:func:`samples_needed`), that a significant difference would require. None if the interval already excludes 0,
-        or if no number would be enough.
+            (:func:`samples_needed`), that a significant difference would require. None if the interval already excludes
+            0, or if no number would be enough.
     """
 
     difference: Interval

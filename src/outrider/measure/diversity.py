@@ -44,10 +44,11 @@ class TextDiversity:
     Attributes:
         problems: sorted labels of the problems, in the order of the entries per problem.
         responses_P: number of responses per problem.
-        duplicates_P: number of responses with the same tokens as an earlier response to the problem. overlap_P,
-        novelty_P: means over all responses to the problem for which the value is defined; NaN if there are no such
-        responses. overlap_R, novelty_R: overlap and novelty of each response, in the given order. See
-        :func:`text_diversity` for the cases in which a value is NaN.
+        duplicates_P: number of responses with the same tokens as an earlier response to the problem.
+        overlap_P, novelty_P: means over all responses to the problem for which the value is defined; NaN if there are
+            no such responses.
+        overlap_R, novelty_R: overlap and novelty of each response, in the given order. See :func:`text_diversity` for
+            the cases in which a value is NaN.
     """
 
     problems: NDArray[np.generic]

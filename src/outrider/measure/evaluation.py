@@ -36,9 +36,10 @@ class Summary:
         problems, samples, scorable: number of problems, number of responses, and number of responses that could be
             verified.
         voteless: number of problems for which the majority is 0 because no response had an answer (a vote), although
-        responses to other problems had answers. truncated, unparseable: shares of ``samples`` that were truncated, or
-        in which no answer was found. timeouts, errors: number of responses, including greedy ones, for which the
-        verifier exceeded its time limit (timeouts) or failed (errors).
+            responses to other problems had answers.
+        truncated, unparseable: shares of ``samples`` that were truncated, or in which no answer was found.
+        timeouts, errors: number of responses, including greedy ones, for which the verifier exceeded its time limit
+            (timeouts) or failed (errors).
         entropy: mean token entropy in nats; NaN if not recorded.
         length: mean number of tokens per response.
         generated_tokens: total number of generated tokens, including greedy responses.

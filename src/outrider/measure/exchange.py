@@ -22,7 +22,8 @@ class Exchange:
     Attributes:
         excluded: number of pairs with a NaN or infinite value.
         why_not: the reason why a and b could not be estimated, in which case all numbers are NaN; ``""`` if a and b
-        were estimated. a, b: the two parameters, with intervals.
+            were estimated.
+        a, b: the two parameters, with intervals.
         ceiling: b - a, which is the performance R at zero entropy *if* the law holds down to H = 0.
         explained: coefficient of determination of the fit; NaN if the performance is constant.
         lowest, highest: range of observed entropies in nats; the ceiling extrapolates from ``lowest`` to 0.

@@ -68,7 +68,8 @@ def quantile_groups(values_N: ArrayLike, edges: tuple[float, ...] = (0.2, 0.8)) 
 
     Equal values are always in the same group: all values that equal the quantile at an edge are in the group below the
     edge. The quantile at an edge is the smallest value v such that at least the edge's share of all values is at most
-    v. So the groups below an edge together contain at least this share. NaN values have group -1.
+    v. Therefore, the groups below an edge together contain at least the edge's share of all values. NaN values have
+    group -1.
 
     Degenerate cases: if all values are equal, all are in group 0.
 
