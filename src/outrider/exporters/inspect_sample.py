@@ -69,7 +69,7 @@ def sample_of(rollout: ExportedRollout, epoch: int, known: Known) -> dict[str, A
 
 
 def score_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the scores of a sample by scorer name: one score, or an empty mapping."""
+    """Return a mapping from the scorer's name to the sample's score; empty if the sample has no score."""
     if row["outcome"] not in set(Outcome):  # no outcome, or an outcome that Outrider does not know
         return {}
     outcome = Outcome(row["outcome"])

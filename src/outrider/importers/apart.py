@@ -69,7 +69,8 @@ def kept_apart(values: dict[str, Any], label: EvaluationLabel) -> dict[str, Any]
 
 
 def folder_below(paths: Sequence[Path], without: str = "") -> dict[Path, str]:
-    """Return each file's folder, relative to the common parent folder, without path parts that match ``without``.
+    """Return each file's folder, relative to the common parent folder. Parts of the path that match ``without`` are
+    omitted.
 
     >>> list(folder_below([Path("x/a/all/1"), Path("x/b/all/1")], without="all").values())
     ['a', 'b']

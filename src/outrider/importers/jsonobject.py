@@ -22,7 +22,7 @@ def members(file: TextIO, each: str, limit: int | None = None) -> Iterator[tuple
     Args:
         file: a text file.
         each: the key whose list is read element by element.
-        limit: maximum characters to read; a longer object counts as truncated.
+        limit: the maximum number of characters to read; a longer object counts as truncated.
 
     Raises:
         CutOffError: the end of the file, or the limit, is in the middle of the object.

@@ -36,7 +36,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
     in lm-eval's notation (``exact_match,flexible-extract``); otherwise, the first filter in the file is read.
 
     A metric scores *all* responses to a document together. If a document has one response, the metric is the verdict on
-    this response. With several responses (``repeats``), the responses have no verdict.
+    this response. If a document has several responses (``repeats``), they have no verdict.
 
     Lines with log-likelihoods of given answers are skipped, since given answers are not rollouts.
 

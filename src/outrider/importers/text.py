@@ -12,10 +12,10 @@ from typing import Any
 def as_text(value: Any) -> str:
     r"""Return a prompt or a response as text.
 
-    A string is returned unchanged. A single message becomes its content; several messages are joined, each below its
-    role in brackets. Reasoning in a separate field is put in ``<think>`` tags, and a tool call in brackets. Other
-    content is replaced by its type, such as ``[image]``. None becomes the empty string, and any other value becomes
-    JSON.
+    A string is returned unchanged. A single message becomes its content. Several messages are joined, and each is
+    preceded by its role in brackets. Reasoning in a separate field is put in ``<think>`` tags, and a tool call in
+    brackets. Other content is replaced by its type, such as ``[image]``. None becomes the empty string, and any other
+    value becomes JSON.
 
     >>> as_text([{"role": "user", "content": "2 + 2?"}])
     '2 + 2?'
@@ -127,7 +127,7 @@ def _part(part: Any) -> str:
 
 
 def _call(call: Any) -> str:
-    """Return a tool call as text. Its form may be flat, nested as in OpenAI's API, or JSON text."""
+    """Return a tool call as text. The call may be flat, nested as in OpenAI's API, or JSON text."""
     if isinstance(call, str):
         return f"[call {call}]"
     if not isinstance(call, Mapping):

@@ -39,9 +39,9 @@ def rewards_of(paths: Sequence[Path]) -> Rewards:
     """Return the reward columns of one run's files. The first of these rules that applies determines the columns:
 
     1. If ``checkpoint-*/trainer_state.json`` next to the folder names reward functions, the columns with these names.
-    2. If there are advantages and 2 to 8 float columns, the largest set of columns whose sum explains the advantages of
-    all groups in the first files. Advantages are rewards minus the group mean, which TRL may divide by the standard
-    deviation of the group or batch. If no sum of columns explains the advantages, the reward is unknown.
+    2. If there are advantages and 2 to 8 float columns, the largest set of columns whose sum explains the advantages
+       of all groups in the first files. Advantages are rewards minus the group mean, which TRL may divide by the
+       standard deviation of the group or batch. If no sum of columns explains the advantages, the reward is unknown.
     3. All float columns.
     """
     floats = _floats(paths[0]) if paths else ()

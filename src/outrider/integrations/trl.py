@@ -56,8 +56,8 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
 
     Args:
         model, reward_funcs, args, *others, **options: arguments of ``GRPOTrainer``; ``args`` is required.
-        recipe: a name or a YAML file, which ``load_recipe`` reads in its default setting, or a ``Recipe``. Its method
-            must match ``args``: ``GRPOConfig(..., **grpo_config(recipe))``.
+        recipe: a name or a YAML file, which ``load_recipe`` reads in its default setting, or a ``Recipe``. The recipe's
+            method must match ``args``: ``GRPOConfig(..., **grpo_config(recipe))``.
         chain: a credit chain instead of a recipe; ``args`` then sets all other parts of the method.
         success_at: minimum reward of a success. If None, rewards must be exactly the values that verdicts are mapped
             to. For a recipe, these are the values of its ``reward``; for a chain, they are 0 and 1, or -1 and 1.

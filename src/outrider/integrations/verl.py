@@ -48,8 +48,8 @@ def register_chain(name: str, chain: Sequence[Described], success_above: float |
             1.
 
     Raises:
-        UserError: the chain is invalid, or needs data that verl does not provide. Later, from the estimator: a batch
-            has no ``uid``, or its rewards do not determine which rows succeed.
+        UserError: the chain is invalid, or needs data that verl does not provide. Later, the estimator raises this
+            error if a batch has no ``uid``, or if the batch's rewards do not determine which rows succeed.
         ModuleNotFoundError: verl is not installed.
         ValueError: verl already has another estimator with this name.
     """

@@ -60,13 +60,14 @@ def find_bend(
     .. math:: y = c + s\, x + d \max(x - \tau, 0)
 
     The bend :math:`\tau` is the best of up to 200 candidates in the middle 80 % of the points. Residuals of
-    neighbouring steps are correlated. Therefore, residuals are resampled in blocks, to answer two questions: *Is there
-    a bend?* The statistic is the share of the straight line's squared error that the best bend removes. The best bend
-    always removes some error, so the statistic is compared with its values for ``resamples`` simulated curves without a
-    bend. Each of these curves is the straight line plus resampled residuals of the *two* segments, because residuals of
-    the straight line would contain the bend as noise.
-    2. *Where is the bend, and how steep are the segments?* The two segments plus resampled residuals are fitted again,
-       which gives the intervals.
+    neighbouring steps are correlated. Therefore, residuals are resampled in blocks, to answer two questions:
+
+    1. *Is there a bend?* The statistic is the share of the straight line's squared error that the best bend removes.
+       The best bend always removes some error, so the statistic is compared with its values for ``resamples`` simulated
+       curves without a bend. Each of these curves is the straight line plus resampled residuals of the *two* segments,
+       because residuals of the straight line would contain the bend as noise.
+    2. *Where is the bend, and how steep are the segments?* The fit is repeated on the two segments plus resampled
+       residuals, and these fits give the intervals.
 
     The curve ``levels off`` if the bend is significant and the late slope is at most ``plateau`` times as steep as the
     early slope. Falling curves, such as entropy, are handled in the same way. If the bend is found at an end of the

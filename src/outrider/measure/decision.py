@@ -78,7 +78,9 @@ def decide(pairs: Sequence[tuple[Tally, Tally]], resamples: int = 2000, seed: in
 
 
 def differences(pairs: Sequence[tuple[Tally, Tally]], k: int) -> Floats:
-    """Return pass@k after minus before for each pair; NaN if either model has fewer than ``k`` verified samples."""
+    """Return the difference in pass@k (after minus before) for each pair; NaN if either model has fewer than ``k``
+    verified samples.
+    """
     before, after = [b for b, _ in pairs], [a for _, a in pairs]
     return np.asarray(pass_values(after, k) - pass_values(before, k))
 

@@ -29,7 +29,7 @@ class Summary:
 
     Attributes:
         level: the level's label or the test set's name; ``"all"`` for all problems.
-        pass_at: unbiased pass@k by k = 1, 2, 4, … n. ``pass_at[1]`` is avg@n, the mean success.
+        pass_at: unbiased pass@k for k = 1, 2, 4, …, n. ``pass_at[1]`` is avg@n, the mean success.
         majority: majority@n, the success of the most frequent answer; unknown (NaN, 0 problems) if no response in the
             whole evaluation has an answer text.
         greedy: success rate of greedy decoding.

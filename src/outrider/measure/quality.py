@@ -151,7 +151,9 @@ def repeated(response: Response) -> float:
 
 
 def compression(response: Response, least: int = 300) -> float:
-    """Return the compression ratio: bytes before divided by bytes after zlib (level 6); NaN below ``least`` bytes."""
+    """Return the compression ratio: the number of bytes before compression with zlib (level 6), divided by the number
+    after. Return NaN for texts of fewer than ``least`` bytes.
+    """
     data = response.text.encode("utf-8", "surrogatepass")
     return len(data) / len(zlib.compress(data)) if len(data) >= least else np.nan
 

@@ -116,7 +116,8 @@ def highest(values_N: ArrayLike, share: float = 0.2) -> Flags:
 
 
 def outcome_groups(success_R: ArrayLike) -> Ints:
-    """Return the outcome group of each response: 0 for a failure, 1 for a success, -1 for NaN (could not be verified).
+    """Return the outcome group of each response: 0 for a failure, 1 for a success, and -1 for a response that could not
+    be verified (NaN).
 
     >>> outcome_groups([1.0, 0.0, float("nan")]).tolist()
     [1, 0, -1]
