@@ -1,4 +1,6 @@
-"""Writes trackio traces: each rollout becomes a conversation, with its reward and other numbers, in a trackio run."""
+"""Writes trackio traces: each rollout becomes a conversation, with its reward and other numbers, in a run of a trackio
+project.
+"""
 
 from __future__ import annotations
 

@@ -69,8 +69,8 @@ def _members(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
 
 
 def _source(path: Path) -> EvaluationSource:
-    """Return the model and the task of a log from its header. Parts of the log that were not read are reported only
-    later, when the whole log is read.
+    """Return the model and the task of a log from its header. Notes on skipped parts are discarded, since the log is
+    read again later.
     """
     # separate notes, which are discarded: rows() reads the log again and counts truncated logs
     header = next((value for key, value, _ in _members(path, Notes()) if key == "eval"), None)

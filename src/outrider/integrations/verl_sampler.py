@@ -96,8 +96,7 @@ class VerlSampler:
         return SampledTokens(np.array(ids, np.int32), np.array(logprobs, np.float32), None, self._stop(job, ids))
 
     def _stop(self, job: Job, ids: list[int]) -> StopReason:
-        """Return why a response ended. The reason has to be inferred, since verl reports only that the response ended.
-        """
+        """Return why a response ended. The reason is inferred, since verl reports only that the response ended."""
         if ids[-1] in job.asked["stop_token_ids"]:
             return StopReason.STOP
         text = self._tokenizer.decode(ids, skip_special_tokens=True) if job.asked["stop"] else ""

@@ -57,7 +57,7 @@ class Loss(Protocol):
         ref_logprobs_N: Tensor | None,
         top_NK: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the loss of a micro-batch, and its diagnostics summed over tokens.
+        """Return the loss of a micro-batch, and its diagnostics summed over tokens. ``entropies_N`` may be None.
 
         ``top_NK``: log-probabilities of the most likely tokens, for losses that read them.
         """

@@ -131,8 +131,7 @@ class ShardedModel:
 
 
 class _Statistics(torch.nn.Module):
-    """Wraps the learner's computation in an outermost module, since FSDP gathers weights only when a module is called.
-    """
+    """Wraps the learner's computation in an outermost module, since FSDP gathers weights when a module is called."""
 
     def __init__(self, model: PreTrainedModel, path: ComputePath, dtype: torch.dtype) -> None:
         super().__init__()

@@ -94,8 +94,8 @@ def decisive_problems(changes_P: ArrayLike, resamples: int = 2000, seed: int = 0
     and could disappear on a slightly different set of problems.
 
     Degenerate cases: the result is None if the interval over all problems includes 0, or if there is no such interval.
-    If fewer than two problems remain after the removal, there is no interval; this counts as an interval that includes
-    0. NaN values are excluded.
+    If fewer than two problems remain after the removal, no interval can be computed; such a case counts as an interval
+    that includes 0. NaN values are excluded.
 
     Source: Broderick, Giordano and Meager 2020, arXiv 2011.14999: the smallest share of the data whose removal makes a
     result insignificant. The paper uses an approximation to find the data to remove; for a mean, these data are known

@@ -1,5 +1,4 @@
-"""Measures cumulative advantage: the total weight that a batch's advantages give to problems of each difficulty level.
-"""
+"""Measures cumulative advantage: the total weight that a batch's advantages give to problems of each difficulty."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ class Placement(NamedTuple):
     """The placement of a policy on this machine's devices.
 
     Attributes:
-        device: the GPU of the local rank under torchrun; otherwise ``cuda:0``, or ``cpu`` if there is no CUDA device.
+        device: ``cpu`` if there is no CUDA device; otherwise ``cuda:0`` or, under torchrun, the GPU of the local rank.
         dtype: dtype of matmuls.
         attention: the learner's attention kernel (:mod:`outrider.model.unpadded`).
     """
