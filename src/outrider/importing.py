@@ -54,9 +54,11 @@ def load_object(where: str, noun: str = "function") -> Any:
 
 
 def source_of(where: str) -> str:
-    """Return the text of the file that an import path names and, if another file defines the object, of that file too.
+    """Return the text of the file that an import path names. If the object is defined in another file, that file's text
+    is added.
 
-    Texts of imported files are not included. The result is empty without a file, for example for an extension module.
+    Texts of imported files are not included. The result is empty if there is no Python file, for example for an
+    extension module.
 
     Raises:
         UserError: see :func:`load_object`.
@@ -93,7 +95,9 @@ Where = Annotated[str, AfterValidator(_says_where)]
 
 
 def place_of_module(thing: Any) -> str:
-    """Return the part before the colon in a class's or function's import path: a file's path or a module's name."""
+    """Return the first part of the import path of a class or function (the part before the colon): a file's path or a
+    module's name.
+    """
     return str(getattr(sys.modules.get(thing.__module__), "__outrider_path__", thing.__module__))
 
 

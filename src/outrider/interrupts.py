@@ -126,7 +126,7 @@ class SafeStop:
 
     @contextmanager
     def allowed(self) -> Iterator[None]:
-        """Context manager in which SIGTERM, even an earlier one, stops the run.
+        """Context manager in which SIGTERM stops the run, even if the signal was received before the block.
 
         Raises:
             Terminated: SIGTERM was received.

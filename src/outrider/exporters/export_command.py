@@ -30,7 +30,9 @@ PROJECT = "outrider"
 
 
 class Exported(NamedTuple):
-    """The result of an export: the written ``paths`` (for trackio, its folder), and notes on skipped rollouts."""
+    """The result of an export: the written ``paths`` (trackio's folder if trackio is the target), and notes on skipped
+    rollouts.
+    """
 
     paths: list[Path]
     notices: list[str]
@@ -70,10 +72,12 @@ def exported(
 
     Args:
         path: a run folder, a plain table of rollouts, or the rollout files of another framework.
-        locate: function that returns a model's tokenizer by the model's name; the tokenizer decodes prompts.
-        out: the folder to write to; None: ``export/TARGET`` in a run folder or, for trackio, trackio's default folder.
+        locate: a function that takes a model's name and returns the model's tokenizer, which decodes prompts.
+        out: the folder to write to. If None, the folder is trackio's default folder for trackio, and ``export/TARGET``
+            in the run folder for other targets.
         wanted: splits and steps to export; None: all rollouts.
-        columns: the record field to fill from each column, by column name; only for another framework's files.
+        columns: a mapping from each column's name to the record field that fills the column; only for another
+            framework's files.
         project: trackio project; None: ``PROJECT``.
 
     Raises:
@@ -126,7 +130,7 @@ def _tokenizer(path: Path, run: RunData, locate: Locate) -> Tokenizer | None:
 
 
 def _opened_by(paths: list[Path], to: Target, project: str | None) -> str:
-    """Return the last line of output, with the written files and the command that opens them."""
+    """Return the last line of output, which names the written files and the command that opens them."""
     place = paths[0].parent
     if to == "trackio":
         return f"traces are in {paths[0]}: TRACKIO_DIR={paths[0]} trackio show --project {project or PROJECT}"

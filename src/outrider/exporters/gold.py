@@ -14,10 +14,11 @@ from outrider.tasks.heldout import heldout_problems
 
 
 def gold_answers(config: Mapping[str, Any], notes: Notes) -> dict[str, str]:
-    """Return the gold answers of a run's held-out problems as text, by problem id. If they are unavailable, return an
-    empty mapping and add a note.
+    """Return the gold answers of a run's held-out problems as text, keyed by problem id. If they are unavailable,
+    return an empty mapping and add a note.
 
-    If the user's code defines the task of a run, there are no gold answers, since an export does not execute this code.
+    If a run's recipe uses the user's own code, the gold answers are skipped, because an export does not execute user
+    code.
     """
     if not config:
         return {}
@@ -36,7 +37,7 @@ def gold_answers(config: Mapping[str, Any], notes: Notes) -> dict[str, str]:
 
 
 def import_paths(data: Any) -> Iterator[str]:
-    """Yield every key and value in plain data that has the form of an import path.
+    """Yield every key and every value of nested plain data that looks like an import path.
 
     >>> list(import_paths({"explore": [{"my.py:Stage": {"n": 2}}], "task": {"verifier": "mine:score", "prompt": "a:"}}))
     ['my.py:Stage', 'mine:score']
@@ -51,7 +52,7 @@ def import_paths(data: Any) -> Iterator[str]:
 
 
 def _text(answer: Any) -> str:
-    """Return an answer as text; a mapping with a single value becomes this value.
+    """Return an answer as text. For a mapping with a single entry, return the value of this entry as text.
 
     >>> _text("7"), _text({"answer": "7"}), _text({"numbers": [1, 2], "target": 3})
     ('7', '7', '{"numbers": [1, 2], "target": 3}')

@@ -116,7 +116,8 @@ def results_of(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the accuracy (pass@1): the share of correct samples among each problem's scored samples, averaged over
     problems.
 
-    A sample is not scored if it has no verdict, or if its verifier failed. Without scored samples there is no accuracy.
+    A sample is not scored if it has no verdict, or if its verifier failed. If no sample is scored, no accuracy is
+    reported.
     """
     by_problem: defaultdict[str, list[bool]] = defaultdict(list)
     for summary in summaries:

@@ -9,14 +9,17 @@ from outrider.record.turns import text_parts
 
 
 class Said(NamedTuple):
-    """One message: ``role`` is ``user`` for the prompt and for an environment, ``assistant`` for the policy."""
+    """One message. ``role`` is ``user`` for the prompt and for an environment's messages, and ``assistant`` for the
+    policy's messages.
+    """
 
     role: str
     content: str
 
 
 def messages_of(rollout: ExportedRollout) -> list[Said]:
-    """Return prompt and response as messages; in a multi-turn response, each turn and each observation is a message.
+    """Return the prompt and the response as messages. In a multi-turn response, each turn and each observation is a
+    message.
 
     For a branch, the first turn starts with the prefix, including the prefix's observations. An empty prompt or
     response still becomes a message, but an empty turn between observations is skipped.

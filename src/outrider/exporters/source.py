@@ -24,10 +24,11 @@ class ExportedRollout(NamedTuple):
     """One rollout.
 
     Attributes:
-        row: the columns of :data:`outrider.importers.plain.PLAIN`; ``prompt`` is None if it is unavailable.
-        prefix: the text that the rollout continues; "" if the rollout starts at the prompt; None if a branch's prefix
-            is not recorded.
-        observed: start and end of each environment observation in the rollout's own text.
+        row: the rollout's values for the columns of :data:`outrider.importers.plain.PLAIN`; ``prompt`` is None if
+            unavailable.
+        prefix: the text that the rollout continues. The prefix is "" if the rollout starts at the prompt, and None if
+            the prefix of a branch was not recorded.
+        observed: the start and end of each environment observation in the rollout's text (without the prefix).
     """
 
     row: Mapping[str, Any]
@@ -54,7 +55,8 @@ def parts_of(run: RunData, wanted: ExportChoice, tokenizer: Tokenizer | None = N
     """Return the wanted parts of a run, by split and step. Damaged files are excluded and named in ``run.notices``.
 
     Args:
-        tokenizer: decodes the prompts of a run, special tokens included; without a tokenizer, prompts are None.
+        tokenizer: the tokenizer that decodes the prompts of a run, including special tokens. Without a tokenizer,
+            prompts are None.
 
     Raises:
         UserError: there are no rollouts, or a wanted split or step has no rollouts.
@@ -86,8 +88,9 @@ def _refuse_unknown(kind: str, wanted: Sequence[Any], known: Sequence[Any]) -> N
 
 
 def _places(run: RunData) -> dict[tuple[str, int], list[str]]:
-    """Return splits and steps in order, each with the files of its rollouts. If the rollouts are in memory, the lists
-    of files are empty."""
+    """Return the files of rollouts for each split and step, in order. If the rollouts are in memory, the lists of files
+    are empty.
+    """
     source, files = ("rollouts_on_disk", "list(DISTINCT filename)") if run.has("files") else ("rollouts", "[]")
     rows = run.db.execute(f"SELECT split, step, {files} FROM {source} GROUP BY ALL ORDER BY ALL").fetchall()
     return {(split, step): sorted(names) for split, step, names in rows}

@@ -1,5 +1,6 @@
-"""Writes trackio traces: each rollout becomes a conversation with its reward and other numbers, in a run of a trackio
-project."""
+"""Writes trackio traces: each rollout becomes a conversation, with its reward and other numbers, in a run of a trackio
+project.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +22,13 @@ _TEXTS = ("prompt", "text")  # columns that become the messages of a trace
 
 
 def write_traces(parts: Sequence[ExportPart], folder: Path | None, project: str, name: str, notes: Notes) -> list[Path]:
-    """Write the rollouts as traces of a new trackio run ``name``. Each trace has the rollout's split as its key, and
-    the rollout's step.
+    """Write the rollouts as traces of a new trackio run ``name``. Each trace is logged under the name of the rollout's
+    split, at the rollout's step.
 
     A rollout without text is skipped and counted.
 
     Args:
-        folder: trackio's folder; None: trackio's default folder (``TRACKIO_DIR``).
+        folder: trackio's folder. If None, trackio uses its default folder (``TRACKIO_DIR``).
 
     Raises:
         UserError: trackio is not installed, already uses another folder, rejects the project's name, or already has a

@@ -1,5 +1,6 @@
-"""Handles files of several runs in one folder: labels evaluations by run, and rejects a training step that occurs in
-two runs."""
+"""Keeps several runs in one folder apart: labels evaluation files by run, and rejects a training step that occurs in
+two runs.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from outrider.importers.notes import Notes
 
 
 class EvaluationSource(NamedTuple):
-    """The origin of an evaluation file: a run (its model or its output folder), and a task or environment.
+    """The source of an evaluation file: the run that produced the file, and the task or environment that was evaluated.
 
     Attributes:
         run: model or output folder; empty if unknown.
@@ -42,8 +43,8 @@ class EvaluationLabel(NamedTuple):
 def labels(sources: Mapping[Path, EvaluationSource], notes: Notes) -> dict[Path, EvaluationLabel]:
     """Return a label for every file, built from the fields (run, task, file) that differ between files.
 
-    The labels become the columns ``model`` and ``test_set`` and a part of the problem ids, so that no pass@k mixes
-    responses of two models.
+    The labels become the columns ``model`` and ``test_set`` and part of the problem ids. Therefore, no pass@k estimate
+    mixes the responses of two models.
     """
     several_runs = len({source.run for source in sources.values()}) > 1
     several_tasks = len({source.task for source in sources.values()}) > 1
@@ -63,12 +64,13 @@ def labels(sources: Mapping[Path, EvaluationSource], notes: Notes) -> dict[Path,
 
 
 def kept_apart(values: dict[str, Any], label: EvaluationLabel) -> dict[str, Any]:
-    """Add the model and the test set of a file to the values of a row from this file."""
+    """Add a file's model and test set to the values of one of the file's rows."""
     return values | {name: value for name, value in label._asdict().items() if value}
 
 
 def folder_below(paths: Sequence[Path], without: str = "") -> dict[Path, str]:
-    """Return each file's folder, relative to the common parent folder, without path parts that match ``without``.
+    """Return each file's folder, relative to the common parent folder. Parts of the path that match ``without`` are
+    omitted.
 
     >>> list(folder_below([Path("x/a/all/1"), Path("x/b/all/1")], without="all").values())
     ['a', 'b']

@@ -1,4 +1,6 @@
-"""Reads files in a ZIP, even if compressed with Zstandard, which Python's zipfile supports only from Python 3.14 on."""
+"""Reads the files in a ZIP archive, including files compressed with Zstandard, which Python's zipfile supports only
+since Python 3.14.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The user's column mapping, which names the field of a dump (files of rollouts) for each column of the plain table."""
+"""The user's column mapping: for each column of the plain table, the field of a dump (files of rollouts) that fills the
+column.
+"""
 
 from __future__ import annotations
 

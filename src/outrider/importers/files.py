@@ -1,4 +1,4 @@
-"""Detects the kind of a file from its first bytes and first record; lists the files of a folder in order."""
+"""Detects the kind of a file from its first bytes and its first record, and lists the files of a folder in order."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Head(NamedTuple):
     beginning.
 
     Attributes:
-        kind: ``json`` is an object, JSON lines or a list of objects; ``text`` may be CSV; ``other`` is unknown or
-            damaged.
+        kind: the kind of content. ``json`` is an object, JSON lines or a list of objects. ``text`` may be CSV.
+            ``other`` is an unknown kind or a damaged file.
         names: columns of a Parquet or CSV file, keys of the first JSON object, or file names in a ZIP.
         first: the first JSON object, or its readable part.
     """

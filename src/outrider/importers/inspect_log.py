@@ -41,13 +41,13 @@ def recognises(head: Head) -> bool:
 
 
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
-    """Yield Inspect's samples; the epochs of a sample form a group. A problem is identified by its task (the test
-    set) and sample id.
+    """Yield Inspect's samples; the epochs of a sample form a group. A problem is identified by the sample's task (the
+    test set) and the sample's id.
 
-    If there is one scorer, its score is the outcome: C or 1 is correct, I or 0 is incorrect, N is unparseable. Partial
-    credit and other numbers give no outcome. A sample that the scorer could not score (NaN) is unparseable if the
-    response was the cause; otherwise, its outcome is error. Logs of several models, and several logs of one task, are
-    kept separate.
+    If there is only one scorer, its score determines the outcome: C or 1 means correct, I or 0 means incorrect, and N
+    means unparseable. Partial credit and other numbers do not determine an outcome. If the scorer could not score a
+    sample (NaN), the outcome is unparseable if the response was the cause, and error otherwise. Logs of several models,
+    and several logs of one task, are kept separate.
     """
     apart = labels({path: _source(path) for path in paths}, notes)
     for path in paths:
@@ -69,7 +69,9 @@ def _members(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
 
 
 def _source(path: Path) -> EvaluationSource:
-    """Return the model and the task of a log from its header. Errors are not raised here, but when the log is read."""
+    """Return the model and the task of a log from its header. Notes on skipped parts are discarded, since the log is
+    read again later.
+    """
     # separate notes, which are discarded: rows() reads the log again and counts truncated logs
     header = next((value for key, value, _ in _members(path, Notes()) if key == "eval"), None)
     known = header if isinstance(header, Mapping) else {}
@@ -163,8 +165,8 @@ def _verified(scores: Mapping[str, Mapping[str, Any]], notes: Notes) -> dict[str
 
 
 def _tokens(response: Sequence[Any], output: Mapping[str, Any], sample: Mapping[str, Any], header: Any) -> int | None:
-    """Return the number of output tokens of a sample; None if unknown. If the sample has several answers, this is the
-    number for all calls of the model, including calls as LLM judge, since the log has no other count.
+    """Return the number of output tokens of a sample; None if unknown. If the response has several assistant messages,
+    the number covers all calls of the model, even calls as an LLM judge, because the log has no other count.
     """
     if sum(message.get("role") == "assistant" for message in response) > 1:
         usage = (sample.get("model_usage") or {}).get(header.get("model")) or {}

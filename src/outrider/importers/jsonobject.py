@@ -22,7 +22,7 @@ def members(file: TextIO, each: str, limit: int | None = None) -> Iterator[tuple
     Args:
         file: a text file.
         each: the key whose list is read element by element.
-        limit: maximum characters to read; a longer object counts as truncated.
+        limit: the maximum number of characters to read; a longer object counts as truncated.
 
     Raises:
         CutOffError: the end of the file, or the limit, is in the middle of the object.
@@ -119,7 +119,9 @@ class _Text:
             return value
 
     def _broken(self, error: json.JSONDecodeError) -> ValueError:
-        """Return CutOffError if the value is broken at the end of the text, otherwise the decoder's error."""
+        """Return CutOffError if the text ends in the middle of the value; otherwise, return a ValueError with the
+        decoder's message.
+        """
         # any literal or escape fits in 16 characters, so an error before the last 16 is not a truncation
         cut = error.pos >= len(error.doc.rstrip()) - 16 or error.msg.startswith("Unterminated string")
         return CutOffError("the text ends in the middle of a value") if cut else ValueError(error.msg)

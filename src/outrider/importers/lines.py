@@ -30,12 +30,11 @@ def json_lines(path: Path, notes: Notes) -> Iterator[Record]:
     Only a line feed ends a line, since the separators U+2028 and U+0085 may occur unescaped in a string. NaN and
     infinities are accepted, since Python writes them.
 
-    An unreadable last line is skipped and counted: either its writer was killed, or the line is still being written. A
-    file that begins with a bracket is read as one list of objects.
+    If the last line is unreadable, the line is skipped and counted, because its writer was probably interrupted or is
+    still writing the line. A file that begins with a bracket is read as one list of objects.
 
     Raises:
-        UserError: the file does not exist; or a line before the last line, or an element of a list, cannot be read or
-            is not an object.
+        UserError: the file does not exist, or a record other than the last line cannot be read or is not an object.
     """
     if is_list(path):
         yield from _elements(path)
@@ -101,7 +100,8 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def in_form(where: str, framework: str) -> Iterator[None]:
-    """Context manager that turns any error due to a record in an unexpected format into a UserError with one sentence.
+    """Context manager for reading one record: if the record does not have the framework's format, raise a one-sentence
+    UserError.
 
     Raises:
         UserError: a part of the record is missing or has another type.

@@ -32,15 +32,15 @@ def recognises(head: Head) -> bool:
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Yield the responses to a task's documents; a problem is identified by its document's hash.
 
-    A file has every response once per filter. Only one filter is read. The success rule can name it in lm-eval's
-    notation (``exact_match,flexible-extract``); otherwise, it is the first filter of the file.
+    A file contains every response once for each filter. Only one filter is read. The success rule can name the filter
+    in lm-eval's notation (``exact_match,flexible-extract``); otherwise, the first filter in the file is read.
 
     A metric scores *all* responses to a document together. If a document has one response, the metric is the verdict on
-    this response. With several responses (``repeats``), the responses have no verdict.
+    this response. If a document has several responses (``repeats``), they have no verdict.
 
-    Lines with likelihoods of fixed answers are excluded, since fixed answers are not rollouts.
+    Lines with log-likelihoods of given answers are skipped, since given answers are not rollouts.
 
-    Files of several models, tasks or dates are kept separate, by file and folder names.
+    Responses of different models, tasks or dates, as shown by the names of files and folders, are kept separate.
     """
     apart = labels(_sources(paths), notes)
     named = mapping.success.field.rpartition(",")[2] if mapping.success and "," in mapping.success.field else None
@@ -61,7 +61,9 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
 
 
 def _sources(paths: Sequence[Path]) -> dict[Path, EvaluationSource]:
-    """Return the source of each file: the model from the folder's name, task and date from the file's name."""
+    """Return the source of each file: the model comes from the folder's name, and the task and the date come from the
+    file's name.
+    """
     folders, one = folder_below(paths), {}
     for path in paths:
         named = _NAME.fullmatch(path.stem)
@@ -112,7 +114,9 @@ def _verdict(data: Mapping[str, Any], metrics: Sequence[str], notes: Notes) -> d
 
 
 def _generated(data: Mapping[str, Any]) -> list[str] | None:
-    """Return the response texts of a document's only request; None if the request asks for likelihoods."""
+    """Return the response texts if the document's only request asks for text. Otherwise, for example if it asks for
+    likelihoods, return None.
+    """
     resps = data.get("resps")
     if not isinstance(resps, list) or len(resps) != 1 or not isinstance(resps[0], list):
         return None

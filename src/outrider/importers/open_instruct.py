@@ -27,10 +27,10 @@ def recognises(head: Head) -> bool:
 
 
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
-    """Yield open-instruct's rollouts; a group is all responses to one prompt in one step's batch.
+    """Yield open-instruct's rollouts. A group consists of all responses to one prompt in one step's batch.
 
-    Instead of a text, a row has the list of its token ids in decimal. Equal token sequences have equal lists, so
-    duplicates and problems can be identified.
+    The text of a rollout is replaced by the list of its token ids, written as decimal numbers. Equal token sequences
+    have equal lists, so duplicates and problems can be identified.
     """
     run = OneRun()
     for path in paths:

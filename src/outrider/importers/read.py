@@ -59,7 +59,8 @@ class Imported(NamedTuple):
 
 
 def detect(path: str | Path) -> str | None:
-    """Return the format of a file or, in a folder, of the first file with a known format; None if no format is known.
+    """Return the format of a file. For a folder, return the format of the first file with a known format. Return None
+    if no format is known.
 
     The format is detected by content: the columns of a Parquet file, the keys of the first record, or the file names in
     a ZIP. A plain table is not a framework's file, so its format is None.
@@ -76,7 +77,8 @@ def read(path: str | Path, format: str | None = None, columns: Mapping[str, str]
 
     Args:
         path: file or folder.
-        format: a name in ``FORMATS``; None: detect the format, or use ``columns`` if none is detected.
+        format: a name in ``FORMATS``. If None, the format is detected; if no format is detected, ``columns`` determines
+            how the file is read.
         columns: the record field for each column; see :class:`outrider.importers.column_mapping.ColumnMapping`. The
             format ``columns`` requires this argument. With another format, ``columns`` overrides the format's own
             fields, as in ``{"success": "reward >= 1"}``.

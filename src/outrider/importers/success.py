@@ -1,4 +1,4 @@
-"""Decides whether an imported rollout is a success, from a field of the rollout's record or by the user's rule."""
+"""Decides whether an imported rollout is a success, based on a field of the rollout's record or on the user's rule."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def outcome_of(value: Any) -> str | None:
     """Convert a value to an outcome without a success rule; return None if the value is not a known outcome.
 
     True and 1 mean correct, False and 0 mean incorrect, even if they are written as text. Names of outcomes, in upper
-    or lower case, and Inspect's letters C (correct), I (incorrect) and N (no answer) are also recognised. Other
-    numbers, missing values and NaN give None.
+    or lower case, and Inspect's letters C (correct), I (incorrect) and N (no answer) are also recognised. For other
+    numbers, missing values and NaN, return None.
 
     >>> outcome_of(True), outcome_of(0.0), outcome_of("True"), outcome_of("Timeout"), outcome_of("C")
     ('correct', 'incorrect', 'correct', 'timeout', 'correct')
@@ -98,8 +98,8 @@ class SuccessRule(NamedTuple):
         return SuccessRule(field, symbol, right)
 
     def outcome(self, value: Any, where: str) -> str | None:
-        """Return the outcome for a value of the rule's field; None if the value is missing, so that the rollout counts
-        as never verified.
+        """Return the outcome for a value of the rule's field. If the value is missing, return None, so that the rollout
+        counts as never verified.
 
         Raises:
             UserError: the rule cannot tell whether the value is a success or a failure.

@@ -39,10 +39,10 @@ class ImportedRow(NamedTuple):
     """One rollout as a format's importer has read it.
 
     Attributes:
-        values: known columns of the plain table, by name. A value may still have the type of the dump, such as messages
-            instead of a text, or text instead of a number. There are two more keys, with values of any type:
-            ``problem`` identifies the problem if the prompt does not, and ``group`` identifies the group within a step
-            if the problem does not. :func:`table` adds ``group_id``, ``problem_id`` and ``member``.
+        values: known columns of the plain table, by name. A value may still have the type that it has in the dump, such
+            as messages instead of text, or text instead of a number. There are two more keys, whose values can have any
+            type: ``problem`` identifies the problem if the prompt does not, and ``group`` identifies the group within a
+            step if the problem does not. :func:`table` adds ``group_id``, ``problem_id`` and ``member``.
         raw: the fields of the record, which a user's column mapping may name.
         where: file and line, for messages.
         named: the field that the user assigned to each column, for messages.
@@ -57,10 +57,10 @@ class ImportedRow(NamedTuple):
 def table(rows: Iterable[ImportedRow], notes: Notes) -> pa.Table:
     """Build the plain table from rows, in order.
 
-    A problem's id is the row's ``problem`` or, if ``problem`` is missing, a hash of the prompt. The name of the
-    ``test_set``, if any, is put in front of the id. A row with neither ``problem`` nor prompt is skipped and counted. A
-    group is one problem in one step of one split; the group's rollouts are numbered in the order of the rows. If the
-    rows come from several models, ids begin with the ``model``, so that no statistic mixes two models.
+    A problem's id is the row's ``problem`` or, if ``problem`` is missing, a hash of the prompt. If the row has a
+    ``test_set``, the id starts with its name. A row with neither ``problem`` nor prompt is skipped and counted. A group
+    is one problem in one step of one split; the group's rollouts are numbered in the order of the rows. If the rows
+    come from several models, ids begin with the ``model``, so that no statistic mixes two models.
 
     Values of other types in a text column are converted to text. A response must be text, messages or null; nulls are
     counted. Lone surrogates are escaped, since UTF-8 cannot encode them.
@@ -80,7 +80,7 @@ def table(rows: Iterable[ImportedRow], notes: Notes) -> pa.Table:
 
 
 def _apart_by_model(done: pa.Table) -> pa.Table:
-    """Put the model in front of ids if there are several models; a row without a model gets "(none)"."""
+    """Prefix ids with the model's name if there are several models. If a row has no model, its prefix is "(none)"."""
     if len(done["model"].unique()) < 2:
         return done
     models = pc.fill_null(done["model"], "(none)")
@@ -162,7 +162,9 @@ def problem_id(values: Mapping[str, Any]) -> str | None:
 
 
 def _label(value: Any) -> str:
-    """Return a short label. A whole number has the same label for any column type, and a long text becomes a hash."""
+    """Return a short label. An integer has the same label in columns of every type, and a long text is replaced by its
+    hash.
+    """
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value) if _is_label(value) else stable_id(as_text(value))
@@ -174,7 +176,9 @@ def _is_label(value: Any) -> bool:
 
 
 def _column(field: pa.Field, rows: list[tuple[dict[str, Any], str]]) -> pa.Array:
-    """Return one column of the plain table from rows; each row has its location in the file, for messages."""
+    """Convert the rows' values of one field to a column of the plain table. Each row comes with its location in the
+    file, for messages.
+    """
     if field.type == pa.string():
         return pa.array([_text(values.get(field.name)) for values, _ in rows], field.type)
     return pa.array([_number(field, values.get(field.name), where) for values, where in rows], field.type)
@@ -188,7 +192,9 @@ def _text(value: Any) -> str | None:
 
 
 def _number(field: pa.Field, value: Any, where: str) -> Any:
-    """Return an int or float for a column, None for a missing value; numbers may be text, as in CSV."""
+    """Return an int or float for a numeric column, or None for a missing value. The value may be written as text, as in
+    CSV.
+    """
     if value is None or value == "":
         return None
     try:

@@ -1,4 +1,4 @@
-"""Converts messages to one text, for reports and to identify prompts."""
+"""Converts chat messages to a single text, which reports show and which identifies prompts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 def as_text(value: Any) -> str:
     r"""Return a prompt or a response as text.
 
-    A string is returned unchanged. A single message becomes its content; several messages are joined, each below its
-    role in brackets. Reasoning in a separate field is put in ``<think>`` tags, and a tool call in brackets. Other
-    content is replaced by its type, such as ``[image]``. None becomes the empty string, and any other value becomes
-    JSON.
+    A string is returned unchanged. A single message becomes its content. Several messages are joined, and each is
+    preceded by its role in brackets. Reasoning in a separate field is put in ``<think>`` tags, and a tool call in
+    brackets. Other content is replaced by its type, such as ``[image]``. None becomes the empty string, and any other
+    value becomes JSON.
 
     >>> as_text([{"role": "user", "content": "2 + 2?"}])
     '2 + 2?'
@@ -91,7 +91,8 @@ def turns_of(value: Any) -> int | None:
 
 
 def stable_id(text: str) -> str:
-    """Return an id for a problem without an id: a hash of its prompt, the same on every machine and in every run.
+    """Return an id for a problem that has none: a hash of the prompt, which is the same on every machine and in every
+    run.
 
     The hash has 64 bits, so the probability of a collision among a million prompts is 3e-8.
 
@@ -113,7 +114,7 @@ def _body(message: Mapping[str, Any]) -> str:
 
 
 def _part(part: Any) -> str:
-    """Return one part of a message's content as text; the part is a string, or a mapping with its type."""
+    """Return one part of a message's content as text. The part is a string or a mapping with a type."""
     if part is None or isinstance(part, str):
         return part or ""
     if not isinstance(part, Mapping):
@@ -126,7 +127,7 @@ def _part(part: Any) -> str:
 
 
 def _call(call: Any) -> str:
-    """Return a tool call as text. Its form may be flat, nested as in OpenAI's API, or JSON text."""
+    """Return a tool call as text. The call may be flat, nested as in OpenAI's API, or JSON text."""
     if isinstance(call, str):
         return f"[call {call}]"
     if not isinstance(call, Mapping):

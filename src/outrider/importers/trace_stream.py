@@ -8,9 +8,9 @@ their traces.
     traces/stream.index.jsonl                  one row per episode
     traces/annotations/<producer>/00000.jsonl  updates of traces: whether and when a trace was trained on, …
 
-The ``info`` of an update is merged into the ``info`` of the trace, where newer values replace older values. The
-branches of an update have one number per token, or null if the number is unknown. Only the means are kept, since the
-plain table has no columns for per-token numbers.
+The ``info`` of an update is merged into the ``info`` of the trace, where newer values replace older values. In an
+update, each branch has one number per token, or null if the number is unknown. Only the means are kept, since the plain
+table has no columns for per-token numbers.
 
 Source: the pull requests prime-rl#3444 and #3465, and ``monitors/file/traces/update.py``.
 """
@@ -33,11 +33,11 @@ _CHUNK = re.compile(r"(\d+)\.jsonl(\.zst)?")
 
 @dataclass(slots=True)
 class TraceUpdate:
-    """The merged updates of one trace (a sampled conversation of one agent), from all producers of updates.
+    """The updates of one trace (a sampled conversation of one agent), merged from all producers of updates.
 
     Attributes:
         info: the merged ``info`` of all updates.
-        means: mean of the known per-token numbers of all branches, by name in ``STREAMS``.
+        means: for each name in ``STREAMS``, the mean of the known per-token numbers in all branches.
     """
 
     info: dict[str, Any] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class TraceUpdate:
 
     @property
     def step(self) -> int | None:
-        """The training step in which the trace was trained on; None if unknown."""
+        """The training step that trained on the trace; None if unknown."""
         ship = self.info.get("ship")
         return ship.get("step") if isinstance(ship, Mapping) else None
 
@@ -88,7 +88,7 @@ def read_updates(paths: Sequence[Path], notes: Notes) -> dict[str, TraceUpdate]:
 
 
 def missing_parts(chunks: Sequence[Path], annotations: Sequence[Path], run: str) -> list[str]:
-    """Return one sentence for each kind of file (chunks of the stream, annotations) with missing files."""
+    """Return one sentence for each kind of file (chunks of the stream, annotations) of which files are missing."""
     numbers = sorted({int(match[1]) for path in chunks if (match := _CHUNK.fullmatch(path.name))})
     of = f" of {run}" if run else ""
     gaps = [n for n in range(numbers[-1] if numbers else 0) if n not in numbers]

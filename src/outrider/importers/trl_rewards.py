@@ -38,10 +38,10 @@ class Rewards(NamedTuple):
 def rewards_of(paths: Sequence[Path]) -> Rewards:
     """Return the reward columns of one run's files. The first of these rules that applies determines the columns:
 
-    1. The columns that ``checkpoint-*/trainer_state.json`` next to the folder names.
-    2. If there are advantages and 2 to 8 float columns: the largest set of columns whose sum gives the advantages of
-       all groups in the first files. Advantages are rewards minus the group mean, which TRL may divide by the standard
-       deviation of the group or batch. If no sum of columns gives these advantages, the reward is unknown.
+    1. If ``checkpoint-*/trainer_state.json`` next to the folder names reward functions, the columns with these names.
+    2. If there are advantages and 2 to 8 float columns, the largest set of columns whose sum explains the advantages
+       of all groups in the first files. Advantages are rewards minus the group mean, which TRL may divide by the
+       standard deviation of the group or batch. If no sum of columns explains the advantages, the reward is unknown.
     3. All float columns.
     """
     floats = _floats(paths[0]) if paths else ()
@@ -83,7 +83,9 @@ def _floats(path: Path) -> tuple[str, ...]:
 
 
 def _functions(output: Path) -> set[str]:
-    """Return the reward functions' names from the last trainer state that has such names; empty if no state has any."""
+    """Return the names of the reward functions from the latest trainer state that has any; empty if there is no such
+    state.
+    """
     states = [*output.glob("checkpoint-*/trainer_state.json"), *output.glob("trainer_state.json")]
     for path in sorted(states, key=lambda path: natural(path.as_posix()), reverse=True):
         try:
@@ -102,8 +104,9 @@ def _functions(output: Path) -> set[str]:
 
 
 def _that_give_the_advantages(paths: Sequence[Path], floats: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the largest set of columns whose sum gives all advantages; empty if no set does so, None if the files do
-    not allow a decision."""
+    """Return the largest set of columns whose sum explains all advantages. Return an empty tuple if there is no such
+    set, and None if the files do not allow a decision.
+    """
     batches = [batch for path in paths for batch in _batches(path, floats)]
     if not any(np.isfinite(batch.advantages).any() for batch in batches) or len(floats) > MOST:
         return None
@@ -117,7 +120,9 @@ def _that_give_the_advantages(paths: Sequence[Path], floats: Sequence[str]) -> t
 
 
 class _Batch(NamedTuple):
-    """The data of one file: the values of the columns, ``[rows, columns]``, the advantages, and a slice per group."""
+    """The data of one file: the values of the columns (``[rows, columns]``), the advantages, and one slice of rows for
+    each group.
+    """
 
     values: Floats
     advantages: Floats
@@ -169,6 +174,8 @@ def _groups(prompts: Sequence[str]) -> list[slice]:
 
 
 def reward(data: Mapping[str, Any], columns: Sequence[str]) -> float | None:
-    """Return the sum of the reward columns that apply to a rollout; NaN if no column applies, None without columns."""
+    """Return the sum of the reward columns that apply to a rollout. Return NaN if no column applies, and None if there
+    are no reward columns.
+    """
     scores = [float(score) for name in columns if isinstance(score := data.get(name), (int, float))]
     return (sum(scores) if scores else math.nan) if columns else None

@@ -49,15 +49,15 @@ def recognises(head: Head) -> bool:
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Yield rollouts of verifiers or prime-rl: one per trace of a trained agent, or one per result.
 
-    A reward is a success only if it reaches the ``pass_threshold`` in the metadata next to a ``results.jsonl``. If a
-    rollout's environment ended with an error or a timeout, the rollout's outcome is error or timeout.
+    A reward is a success only if it reaches the ``pass_threshold`` in the metadata next to a ``results.jsonl``. If the
+    environment failed or timed out, the rollout's outcome is error or timeout.
 
     prime-rl writes a rollout into the folder ``all`` when it is finished, and into the folder ``effective``, with
-    advantages, when it is trained on. A rollout is read only once: from ``effective`` if possible, otherwise from
-    ``all`` with a mark that it was not trained on.
+    advantages, when it is trained on. A rollout is read only once: from ``effective`` if it is there; otherwise, it is
+    read from ``all`` and marked as not trained on.
 
-    The trace stream has every rollout once, and annotations state which rollouts were trained on, and at which step. If
-    a part of the stream is missing, a warning is added to the notes.
+    In the trace stream, every rollout occurs once, and annotations show which rollouts were trained on, and at which
+    step. If a part of the stream is missing, a warning is added to the notes.
 
     Evaluations in several folders (each with one environment and model) are kept separate.
     """
@@ -104,7 +104,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
 
 
 def _source(folder: str) -> EvaluationSource:
-    """Return environment and model from ``vf-eval``'s folder name ``<environment>--<model>/<id>``.
+    """Return the environment and the model, read from ``vf-eval``'s folder name ``<environment>--<model>/<id>``.
 
     For any other folder name, ``run`` is the folder's name.
 
@@ -220,7 +220,9 @@ def _last_branch(nodes: Sequence[Mapping[str, Any]], where: str) -> list[Mapping
 
 
 def _tokens(nodes: Sequence[Mapping[str, Any]], trace: Mapping[str, Any]) -> int | None:
-    """Count each sampled token of all branches once, by the masks or, without masks, by the provider's token counts."""
+    """Count the sampled tokens of all branches, each token once. The count comes from the masks or, if there are no
+    masks, from the provider's token counts.
+    """
     masks = [node.get("mask") for node in nodes if node.get("sampled")]
     if masks and all(masks):
         return sum(sum(mask or ()) for mask in masks)
@@ -230,7 +232,7 @@ def _tokens(nodes: Sequence[Mapping[str, Any]], trace: Mapping[str, Any]) -> int
 
 
 def _observed(path: Sequence[Mapping[str, Any]]) -> int | None:
-    """Count the tokens after a branch's first sampled token that were not sampled; None if masks are not recorded."""
+    """Count the unsampled tokens after a branch's first sampled token; None if masks are not recorded."""
     masks = [node.get("mask") for node in path]
     flags = [bool(sampled) for mask in masks for sampled in mask or ()]
     return flags[flags.index(True) :].count(False) if all(masks) and any(flags) else None
@@ -262,7 +264,7 @@ def _stop(trace: Mapping[str, Any]) -> str | None:
 
 
 def _failure(trace: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the outcome of a trace that failed or timed out; empty for other traces."""
+    """Return the outcome of a trace that failed or timed out; for other traces, return an empty mapping."""
     errors = trace.get("errors") or []
     detail = f"{errors[-1].get('type')}: {errors[-1].get('message')}" if errors else None
     if trace.get("is_timeout"):

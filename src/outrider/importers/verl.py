@@ -33,14 +33,15 @@ def recognises(head: Head) -> bool:
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Yield verl's rollouts, one file per step.
 
-    ``acc`` is read as success (1) or failure (0). Any other ``acc`` is not a verdict, such as the shaped score that
-    verl's reward managers store if the reward function returns no accuracy. Lines with ``reward`` come from validation.
+    ``acc`` is read as success (1) or failure (0). Any other value of ``acc`` is not a verdict. For example, verl's
+    reward managers store a shaped score in ``acc`` if the reward function returns no accuracy. Lines with ``reward``
+    come from validation.
 
     If an agent's rollout has several outputs, only the last output is read, as in verl's validation.
 
-    Without ``uid``, the responses to one prompt in a step form a group. A prompt that occurs twice in a step has twice
-    as many responses as other prompts. These responses are split into two groups, in the order of the file, and the
-    prompt is counted (see :func:`_repeated`).
+    If lines have no ``uid``, the responses to one prompt in a step form a group. A prompt that occurs twice in a step
+    has twice as many responses as other prompts. These responses are split into two groups, in the order of the file,
+    and the prompt is counted (see :func:`_repeated`).
     """
     run = OneRun()
     for path in paths:

@@ -32,8 +32,8 @@ def result_row(path: Path, data: Mapping[str, Any], where: str, notes: Notes) ->
     """Return one rollout of ``vf-eval`` as a row.
 
     A rollout is a success if ``reward >= pass_threshold``, with the threshold from ``metadata.json`` next to the file,
-    as in ``vf-eval``'s pass@k. Without a threshold there is no outcome. For prime-rl's files, step and split are read
-    from the names of folder and file, since the records contain neither.
+    as in ``vf-eval``'s pass@k. If there is no threshold, the rollout has no outcome. For prime-rl's files, the step and
+    the split are read from the names of the folder and the file, since the records contain neither.
     """
     error = data.get("error")
     detail = error.get("error_chain_str") or error.get("error") if isinstance(error, dict) else error

@@ -1,1 +1,1 @@
-"""Integrations of Outrider into other trainers. Each module imports its trainer only on first use."""
+"""Integrations that use Outrider in other trainers. Each module imports its trainer only on first use."""

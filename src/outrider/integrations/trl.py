@@ -39,8 +39,8 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
     Advantages are float32 ``[B, T]``, one per completion token. ``B`` is the number of rows of a generation batch in
     this process, and ``T`` is the length of the longest completion. A group is ``num_generations`` consecutive rows
     over all processes, and a batch baseline uses all rows of all processes. A row's reward is TRL's weighted sum of
-    rewards. Tokens that TRL masks (padding, tool output, ``env_mask``) get advantage 0 and do not count in lengths. If
-    the chain reads log-probabilities (nats, at the sampling temperature) or entropies (nats), the trained model
+    rewards. Tokens that TRL masks (padding, tool output, ``env_mask``) get advantage 0 and do not count in lengths. A
+    chain may read log-probabilities (nats, at the sampling temperature) or entropies (nats). The trained model then
     computes them before its update, in one more forward pass per generation batch. Components receive a step number
     that counts generation batches from 1.
 
@@ -50,16 +50,17 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
     If all rewards of a group are equal, its advantages are exactly 0. ``scale_rewards`` affects only TRL's metric
     ``frac_reward_zero_std``, since the chain scales rewards.
 
-    In addition to TRL's metrics, ``credit/unscorable``, ``credit/masked`` and ``credit/zero_advantage`` are shares of
-    all rows. TRL's table of completions shows each row's mean advantage over trained tokens.
+    In addition to TRL's metrics, the trainer logs ``credit/unscorable``, ``credit/masked`` and
+    ``credit/zero_advantage``, which are shares of all rows. TRL's table of completions shows each row's mean advantage
+    over trained tokens.
 
     Args:
         model, reward_funcs, args, *others, **options: arguments of ``GRPOTrainer``; ``args`` is required.
-        recipe: a name or a YAML file, which ``load_recipe`` reads in its default setting, or a ``Recipe``. Its method
-            must match ``args``: ``GRPOConfig(..., **grpo_config(recipe))``.
+        recipe: a name or a YAML file, which ``load_recipe`` reads in its default setting, or a ``Recipe``. The recipe's
+            method must match ``args``: ``GRPOConfig(..., **grpo_config(recipe))``.
         chain: a credit chain instead of a recipe; ``args`` then sets all other parts of the method.
-        success_at: minimum reward of a success. None: rewards must have the values that verdicts map to. For a recipe,
-            these are the values of its ``reward``; for a chain, they are 0 and 1, or -1 and 1.
+        success_at: minimum reward of a success. If None, rewards must be exactly the values that verdicts are mapped
+            to. For a recipe, these are the values of its ``reward``; for a chain, they are 0 and 1, or -1 and 1.
 
     Raises:
         UserError: TRL is missing or has another version, or does not support the recipe or chain with these ``args``.

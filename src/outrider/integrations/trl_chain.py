@@ -1,5 +1,6 @@
-"""The credit chain (advantage components) of a TRL trainer, with its inputs, its success rule, and a check of TRL's
-options."""
+"""Holds the credit chain (advantage components) of a TRL trainer, with its inputs and its success rule, and checks
+TRL's options.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +26,11 @@ class CarriedChain(NamedTuple):
 
     Attributes:
         links: the components of the chain.
-        reads: inputs that the components need, of ``logprobs`` and ``entropies``.
+        reads: the inputs that the components need; a subset of ``logprobs`` and ``entropies``.
         verdicts: allowed sets of reward values, such as 0 and 1. All rewards of a batch must be in one of these sets.
         success: the reward in ``verdicts`` that means success.
-        success_at: minimum reward of a success, used instead of ``verdicts``; None: ``verdicts`` determine successes.
+        success_at: minimum reward of a success, used instead of ``verdicts``. If None, ``verdicts`` determine which
+            rewards are successes.
     """
 
     links: list[Link]
@@ -81,8 +83,8 @@ class CarriedChain(NamedTuple):
 
 
 def _reads(links: Sequence[Link]) -> tuple[str, ...]:
-    """Return which of log-probabilities and entropies the chain reads. A run of the chain on an example group shows
-    this.
+    """Return the names of the inputs that the chain reads: log-probabilities, entropies, both or neither. The inputs
+    are found by running the chain on an example group.
 
     Raises:
         UserError: the chain needs data other than log-probabilities and entropies.

@@ -164,5 +164,5 @@ def _name(stage: Stage) -> str:
 
 
 def _in(table: dict[str, Any], component: Options) -> str:
-    """Return the name of a component in a recipe; for a third-party component, the name of the class."""
+    """Return the name of a component in a recipe. The name of a third-party component is the name of its class."""
     return next((name for name, kind in table.items() if type(component) is kind), type(component).__name__)

@@ -39,16 +39,17 @@ _SURROGATE: TypeAdapter[Surrogate] = TypeAdapter(Annotated[Surrogate, ComponentO
 def register_chain(name: str, chain: Sequence[Described], success_above: float | None = None) -> Callable[..., Any]:
     """Register a credit chain as verl's ``algorithm.adv_estimator=NAME``, and return the estimator.
 
-    A row's reward is the sum of its token-level rewards. Baselines ignore rows without trainable tokens. The estimator
-    also returns the advantages as verl's returns, since no critic learns from them.
+    A row's reward is the sum of its token-level rewards. Baselines ignore rows without trainable tokens. The advantages
+    are also passed to verl as the returns, since there is no critic that learns from returns.
 
     Args:
         chain: the advantage components, or their names and options as in a recipe.
-        success_above: a row succeeds if its reward exceeds this value; None: rewards are 0 and 1, or -1 and 1.
+        success_above: a row is a success if its reward is above this value. If None, rewards must be 0 and 1, or -1 and
+            1.
 
     Raises:
-        UserError: the chain is invalid, or needs data that verl does not provide. Later, from the estimator: a batch
-            has no ``uid``, or its rewards do not determine which rows succeed.
+        UserError: the chain is invalid, or needs data that verl does not provide. Later, the estimator raises this
+            error if a batch has no ``uid``, or if the batch's rewards do not determine which rows succeed.
         ModuleNotFoundError: verl is not installed.
         ValueError: verl already has another estimator with this name.
     """
@@ -151,7 +152,7 @@ def _core() -> Any:
 
 
 def _refuse_if_verl_has_too_little(links: Sequence[Link]) -> None:
-    """Run the chain on example rows, and raise UserError if it needs data that verl does not provide."""
+    """Run the chain on example rows, and raise UserError if the chain needs data that verl does not provide."""
     if stage := stage_of(split(links).baseline):
         raise UserError(f"this chain compares with the rollouts of a stage {stage!r}, which verl does not draw")
     members = worked_group().members

@@ -1,8 +1,8 @@
 """Passes the advantages of a step from the rollout manager to verl's trainer. Experimental.
 
-Verl's trainer passes only rewards, masks and the ``uid`` of each row to an estimator. Every row therefore gets its own
-``uid``, by which its advantages are stored. In verl's V1 trainer, the task runner creates both manager and trainer in
-one process, so no communication between processes is needed.
+Verl's trainer passes only rewards, masks and the ``uid`` of each row to an estimator. Therefore, every row gets a
+unique ``uid``, under which the row's advantages are stored. In verl's V1 trainer, the task runner creates both the
+manager and the trainer in one process, so no communication between processes is needed.
 
 The estimator checks every row. The run ends if a row is missing, duplicate or unknown, or has a different length or
 reward.
@@ -33,7 +33,8 @@ class AdvantageRow(NamedTuple):
     """The advantages of a row for verl's trainer, with the reward and length that the trainer's row must have.
 
     Attributes:
-        reward: the row's reward; 0 if the verifier failed, since NaN would spoil verl's means over all rewards.
+        reward: the row's reward. The reward is 0 if the verifier failed, because a NaN would make verl's mean rewards
+            NaN.
     """
 
     advantages_N: Floats
@@ -54,7 +55,7 @@ class RecipeAdvantages:
     def estimator(
         self, token_level_rewards: Tensor, response_mask: Tensor, index: Any = None, **unused: Any
     ) -> tuple[Tensor, Tensor]:
-        """Return the rows' advantages twice, as advantages and as returns. Verl calls this method as its advantage
+        """Return the rows' advantages, and a copy of them as the returns. Verl calls this method as its advantage
         estimator.
 
         Raises:

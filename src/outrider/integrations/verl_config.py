@@ -1,6 +1,6 @@
 """Translates a recipe into a configuration of verl's V1 trainer, and rejects unsupported recipes. Experimental.
 
-The method's keys are the keys that determine the training. The rollout manager
+Some keys define the method, because they determine the training. The rollout manager
 (:mod:`outrider.integrations.verl_manager`) rejects a run in which one of these keys has another value. All other keys,
 such as the length of the run and its devices, may be changed.
 
@@ -28,7 +28,7 @@ _KL = {K1: "kl", K2: "mse", K3: "low_var_kl"}  # verl's names
 
 
 class VerlSettings(NamedTuple):
-    """A configuration for verl, as values by dotted key.
+    """A configuration for verl: values by dotted key (``section.option``).
 
     Attributes:
         method: the values that determine the training, which a user must not change.
@@ -54,7 +54,7 @@ def verl_settings(recipe: Recipe) -> VerlSettings:
 
 
 def recipe_text(recipe: Recipe) -> str:
-    """Return the whole recipe as JSON, escaped so that OmegaConf interpolates no value."""
+    """Return the whole recipe as JSON, escaped so that OmegaConf does not interpolate any value."""
     return json.dumps(recipe.resolved()).replace("${", "\\u0024{")
 
 

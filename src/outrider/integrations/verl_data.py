@@ -1,5 +1,6 @@
-"""The data set for verl, whose items are placeholders that the manager replaces with the recipe's own problems.
-Experimental."""
+"""The data set for verl, whose items are placeholders that the manager replaces with problems from the recipe's task.
+Experimental.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ from outrider.tasks.heldout import heldout_problems
 class TaskProblems(Dataset[dict[str, Any]]):
     """The class for verl's ``data.custom_cls``. Verl reads the data set in batches, and counts each batch as a step.
 
-    A training item is only a placeholder, since the recipe's stages choose the problems later and may skip or add some.
-    A validation item represents the held-out problem with the same index.
+    A training item is only a placeholder, since the recipe's stages choose the problems later, and may skip problems or
+    add others. A validation item represents the held-out problem with the same index.
 
     Args:
         data_files: ``train`` or ``heldout``.

@@ -72,7 +72,7 @@ def denominators_of(recipe: Recipe) -> Denominators:
 
 
 def _own(recipe: Recipe) -> Denominators | None:
-    """Return verl's own denominators if they equal the recipe's in every step, otherwise None."""
+    """Return verl's own denominators if they equal the recipe's denominators in every step; otherwise, return None."""
     aggregate, bounds = recipe.objective.aggregate, bounds_after(recipe.explore, recipe.train.problems)
     if list(recipe.objective.streams.values()) != [1.0] or aggregate.denominator != "all":
         return None

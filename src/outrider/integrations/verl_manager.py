@@ -33,8 +33,8 @@ class ExploreManager:
     """The class for verl's ``actor_rollout_ref.rollout.agent.agent_loop_manager_class``.
 
     Verl passes a batch of prompts and waits for rows of these prompts. From a training batch, the manager uses only the
-    step number and the ``uid`` of each prompt, since the recipe's task provides the problems. For one stage of the
-    recipe after another, the manager plans requests, samples rollouts and verifies them.
+    step number and the ``uid`` of each prompt, since the recipe's task provides the problems. The manager runs the
+    stages of the recipe one after another: for each stage, it plans requests, samples rollouts and verifies them.
 
     Args:
         config: verl's whole configuration, as written by ``outrider verl-config``.
@@ -76,7 +76,8 @@ class ExploreManager:
         """Sample and verify the rollouts for one of verl's batches, and put their rows into the TransferQueue.
 
         Raises:
-            UserError: an error of :meth:`StepMaker.make`, or the batch does not belong to the next step.
+            UserError: :meth:`StepMaker.make` fails with an error for the user, or the batch does not belong to the next
+                step.
         """
         uids, step = [str(uid) for uid in prompts["uid"]], int(prompts["global_steps"])
         validating = bool(prompts["validate"]) if "validate" in prompts else False

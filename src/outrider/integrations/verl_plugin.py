@@ -1,4 +1,4 @@
-"""The plug-in for verl, which registers Outrider's default estimators and losses when verl imports it.
+"""The plug-in for verl: when verl imports this module, Outrider's default estimators and losses are registered.
 
 To load the plug-in, set ``VERL_USE_EXTERNAL_MODULES=outrider.integrations.verl_plugin``. Outrider must be installed in
 verl's environment. The plug-in also registers a recipe's surrogate if the configuration from ``outrider verl-config``

@@ -22,7 +22,8 @@ class Records:
         self._folder: RunFolder | None = None
 
     def begin(self, step: int) -> None:
-        """Begin to record after ``step``, which is 0 for a new run. An interrupted run's later records are moved away.
+        """Start recording after ``step``, which is 0 for a new run. Records that an interrupted run wrote after
+        ``step`` are moved away.
 
         Raises:
             UserError: the folder contains no run to continue, or a run with another recipe.

@@ -1,8 +1,8 @@
 """Converts the rows of a step to the format of verl's TransferQueue. Experimental.
 
 Each row is a separate session with the key ``{uid of a prompt}_{session}_0``. The ``uid`` may belong to any prompt in
-verl's batch, since rows need not answer verl's prompts. In the queue, a row's prompt consists of the row's own prompt
-and its prefix.
+verl's batch, since rows need not answer verl's prompts. In the queue, the prompt of a row consists of the original
+prompt and the row's prefix.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class QueuedRow(NamedTuple):
 
 def session_keys(uids: Sequence[str], groups: Sequence[str]) -> list[str]:
     """Return a key for each row. Groups are assigned to prompts in round-robin order, and the rows of a group become
-    sessions of its prompt.
+    sessions of the assigned prompt.
 
     >>> session_keys(["u", "v"], ["a", "a", "b", "c", "b"])
     ['u_0_0', 'u_1_0', 'v_0_0', 'u_2_0', 'v_1_0']

@@ -64,7 +64,7 @@ class VerlSampler:
         return self._requests.rollouts(requests, drawn, self.version)
 
     def close(self) -> None:
-        """Close the sampler. This has no effect, since the sampler has no resources to free."""
+        """Close the sampler. The call has no effect, since the sampler has no resources to free."""
 
     def take(self, version: int, export: Any) -> dict[str, int]:
         """Raise an error, since the sampler takes no weights: verl itself syncs them."""
@@ -96,7 +96,7 @@ class VerlSampler:
         return SampledTokens(np.array(ids, np.int32), np.array(logprobs, np.float32), None, self._stop(job, ids))
 
     def _stop(self, job: Job, ids: list[int]) -> StopReason:
-        """Return why a response ended. Verl itself reports only that it ended."""
+        """Return why a response ended. The reason is inferred, since verl reports only that the response ended."""
         if ids[-1] in job.asked["stop_token_ids"]:
             return StopReason.STOP
         text = self._tokenizer.decode(ids, skip_special_tokens=True) if job.asked["stop"] else ""
@@ -106,7 +106,7 @@ class VerlSampler:
 
 
 def run_apart(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine and return its result, even from code within an event loop."""
+    """Run a coroutine in a separate thread and return the result. The caller may itself run in an event loop."""
     found: list[T] = []
     failed: list[BaseException] = []
 

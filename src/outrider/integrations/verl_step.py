@@ -61,8 +61,8 @@ class StepMaker:
         """Explore, verify and estimate advantages for one step, and store the advantages for verl's trainer.
 
         Raises:
-            UserError: the step has no rows, or more than verl's optimizer batch; it has fewer rows although verl
-                divides by a fixed number of rows; or the rows' sampling temperature differs from the recipe's.
+            UserError: the step has no rows, or has more rows than verl's optimizer batch; or verl divides by a fixed
+                number of rows and the step has fewer; or the rows' sampling temperature differs from the recipe's.
         """
         recipe = self.recipe
         self.sampler.version = step - 1

@@ -1,2 +1,3 @@
-"""Learning: training by packed forward and backward passes and one optimizer, with gradients that do not depend on
-micro-batching."""
+"""Learning: trains with packed forward and backward passes and a single optimizer; the gradients do not depend on how
+rows are divided into micro-batches.
+"""

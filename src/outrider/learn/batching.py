@@ -42,9 +42,9 @@ def micro_batches(rows: Sequence[Sized], tokens: int, shares: bool = True) -> li
     """Pack rows into micro-batches of at most ``tokens`` tokens; a longer row gets its own micro-batch.
 
     Args:
-        shares: whether a micro-batch computes a context once for all rows that have the same context, as in packed rows
-            (:mod:`outrider.model.packing`). Each additional row then counts as its own tokens plus a quarter of its
-            context's tokens, for the cost of attention.
+        shares: whether rows with the same context share one computation of this context in a micro-batch, as in packed
+            rows (:mod:`outrider.model.packing`). If so, each further row with this context counts as its own tokens
+            plus a quarter of the context's tokens, which is the cost of attention.
     """
     return _filled(_ordered(rows, shares), tokens, shares)
 
@@ -77,7 +77,9 @@ def _ordered(rows: Sequence[Sized], shares: bool) -> list[Sized]:
 
 
 def _by_context(rows: Sequence[Sized]) -> list[Sized]:
-    """Group rows by context, shortest row first; contexts are in order of their longest row."""
+    """Group rows by context, with the shortest row first in each group. The groups are ordered by the length of their
+    longest row.
+    """
     contexts: dict[bytes, list[Sized]] = {}
     for row in sorted(rows, key=lambda r: r.length):
         contexts.setdefault(context_of(row), []).append(row)

@@ -37,10 +37,11 @@ class Training(NamedTuple):
 
 
 class CheckpointFiles(Protocol):
-    """Reader and writer of checkpoints for one way to distribute a model."""
+    """Reads and writes checkpoints for one kind of model distribution, such as replicated or sharded."""
 
     def save(self, folder: Path, training: Training) -> None:
-        """Write trained weights and training state, without a copy in memory. Every rank must call this method.
+        """Write the trained weights and the training state without copying them in memory. Every rank must call this
+        method.
 
         Raises:
             UserError: the write fails.

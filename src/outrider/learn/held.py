@@ -32,18 +32,21 @@ class HeldModel(Protocol):
     files: CheckpointFiles
 
     def statistics(self, rows: Sequence[Packable], temperature: float, top: int = 0) -> TokenStatistics:
-        """Return statistics of all own tokens (tokens after the context) of this rank's rows, concatenated, and of the
-        ``top`` likeliest tokens at each position."""
+        """Return the statistics of all own tokens (tokens after the context) of this rank's rows, concatenated in
+        order. Include the ``top`` most likely tokens at each position.
+        """
         ...
 
     def idle(self, mine: int) -> Iterator[Tensor]:
-        """Yield the loss of each empty pass that this rank must run before its ``mine`` passes, if another rank has
-        more passes. The losses are 0 and depend on all trained parameters."""
+        """Yield a loss for each empty pass of this rank. A rank with fewer passes (``mine``) than other ranks must run
+        empty passes first. The losses are 0 and depend on all trained parameters.
+        """
         ...
 
     def finish_gradients(self, norm: float) -> float:
-        """Sum gradients over ranks after all backward passes, clip their norm to ``norm``, and return the norm before
-        clipping, over all ranks."""
+        """Sum gradients over ranks after all backward passes, and clip their global norm to ``norm``. Return the global
+        norm before clipping.
+        """
         ...
 
     def exchange(self, others: Sequence[Tensor]) -> None:
@@ -51,8 +54,9 @@ class HeldModel(Protocol):
         ...
 
     def assembled(self, adapter: bool = False) -> PreTrainedModel | None:
-        """Return the whole model on rank 0 (with ``adapter``, a model in which only the adapter has weights), and None
-        on other ranks. Every rank must call this method."""
+        """Return the whole model on rank 0, and None on other ranks. With ``adapter``, only the adapter of the returned
+        model has weights. Every rank must call this method.
+        """
         ...
 
 

@@ -1,4 +1,4 @@
-"""Interface of a learner, which trains the policy, and the update loop that all learners share."""
+"""The interface of a learner, which trains the policy, and the update loop that all learners share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PolicyWriter = Callable[[Path, dict[str, Any]], None]
 
 
 class Loss(Protocol):
-    """An objective from the learner's view: its methods for a step, an optimizer batch, and a micro-batch."""
+    """The part of an objective that a learner uses: methods for a step, an optimizer batch, and a micro-batch."""
 
     @property
     def needs(self) -> LossNeeds: ...
@@ -38,9 +38,10 @@ class Loss(Protocol):
         ...
 
     def end(self, rows: Sequence[WeightedRow], logprobs: Sequence[NDArray[np.floating] | None]) -> dict[str, float]:
-        """Return metrics of a step with one update, from the log-probabilities of each row in the update's pass.
+        """Return the metrics of a step that has only one update, based on the log-probabilities from the update's
+        forward pass.
 
-        ``logprobs``: None for a row without a pass.
+        ``logprobs``: one entry per row, which is None if the row was in no forward pass.
         """
         ...
 
@@ -56,9 +57,9 @@ class Loss(Protocol):
         ref_logprobs_N: Tensor | None,
         top_NK: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the loss of a micro-batch, and diagnostics as sums over tokens; ``entropies_N`` may be None.
+        """Return the loss of a micro-batch, and its diagnostics summed over tokens. ``entropies_N`` may be None.
 
-        ``top_NK``: log-probabilities of the likeliest tokens, for losses that read these log-probabilities.
+        ``top_NK``: log-probabilities of the most likely tokens, for losses that read them.
         """
         ...
 
@@ -74,9 +75,9 @@ class Updated(NamedTuple):
         metrics: see :func:`updates`.
         lost_groups: ids of groups whose optimizer batches were all skipped as non-finite.
         notices: messages for the user.
-        logprobs: for each row of the step, the float32 log-probabilities of its own tokens in the forward pass of the
-            row's last update, that is, under the weights before this update. The entry is None for a row without a
-            pass. The list is empty if the engine does not return log-probabilities.
+        logprobs: for each row of the step, the float32 log-probabilities of the row's own tokens. They come from the
+            forward pass of the row's last update, that is, from the weights before that update. The entry is None for a
+            row that was in no forward pass. The list is empty if the engine does not return log-probabilities.
     """
 
     metrics: dict[str, float]
@@ -104,8 +105,9 @@ class Learner(Protocol):
         ...
 
     def logprobs(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
-        """Return, on every rank, the log-probability of each own token (token after the context) under the current
-        weights, in the rows' mode."""
+        """Return, on every rank, the log-probabilities of each row's own tokens (the tokens after the context) under
+        the current weights, in the rows' mode.
+        """
         ...
 
     def export(self, folder: Path, adapter: bool = False) -> None:
@@ -113,11 +115,11 @@ class Learner(Protocol):
         ...
 
     def writer(self, policy: Policy) -> PolicyWriter | None:
-        """Return a function that writes the trained policy into a run folder; None on all ranks but one."""
+        """Return a function that writes the trained policy into a run folder. On all ranks but one, return None."""
         ...
 
     def save(self, folder: Path) -> None:
-        """Write a checkpoint into a folder; if ``whole``, one rank may call this method alone.
+        """Write a checkpoint into a folder. If ``whole`` is true, one rank may call this method alone.
 
         Raises:
             UserError: writing to the disk fails.
@@ -138,8 +140,9 @@ class EntropyLearner(Protocol):
     """A learner with access to the full distribution of every token."""
 
     def entropies(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
-        """Return, on every rank, the entropy in nats of the distribution at each own token (token after the
-        context)."""
+        """Return, on every rank, the entropies (in nats) of the distributions at each row's own tokens (the tokens
+        after the context).
+        """
         ...
 
 
@@ -148,7 +151,8 @@ class WeightsInMemory(Protocol):
     """A learner whose process has the whole policy in memory if ``whole`` is true."""
 
     def weights(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield every weight by its Hugging Face name, in the dtype of matmuls; only if ``whole``.
+        """Yield every weight with its Hugging Face name, in the dtype of matmuls. Call this method only if ``whole`` is
+        true.
 
         A weight may share memory with the policy, so the receiver has to copy the weight.
         """
@@ -172,14 +176,15 @@ def updates(
 
     The metrics contain the diagnostics as means over trained tokens, the number of trained ``tokens`` (counted once per
     use), and the mean ``loss`` of the updates. They also contain the last gradient norm, the last learning rate, and
-    the counts ``updates``, ``skipped_no_signal``, ``skipped_nonfinite`` and ``rows_skipped``. If a service trains,
-    ``trained_tokens`` counts tokens including prompts. The objective adds its own metrics.
+    the counts ``updates``, ``skipped_no_signal``, ``skipped_nonfinite`` and ``rows_skipped``. If a service trains the
+    policy, ``trained_tokens`` counts tokens including prompts. The objective adds its own metrics.
 
     Args:
         logprobs: computes the learner's log-probabilities on demand.
-        optimizer_step: trains on one batch; returns sums over the batch's tokens, the number of these tokens
+        optimizer_step: trains on one batch, and returns sums over the batch's tokens, the number of the tokens
             (``tokens``), and counts.
-        seen: returns ``logprobs`` of :class:`Updated`; None if the learner does not have these log-probabilities.
+        seen: returns the ``logprobs`` of :class:`Updated`. If the learner does not record log-probabilities, ``seen``
+            is None.
 
     Raises:
         ValueError: rows have several log-probability modes, or a truncated mode (top-p, top-k).

@@ -1,4 +1,4 @@
-"""The local learner: packed forward and backward passes, one optimizer, any number of processes."""
+"""The local learner: packed forward and backward passes and one optimizer, for any number of processes."""
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ class LocalLearner:
         return self.held.whole
 
     def logprobs(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
-        """Return, on every rank, the log-probability of each own token (token after the context) under the current
-        weights, in the rows' mode.
+        """Return, on every rank, the log-probabilities of each row's own tokens (the tokens after the context) under
+        the current weights, in the rows' mode.
 
         Each rank computes its share of the rows.
         """
@@ -106,8 +106,9 @@ class LocalLearner:
             return self._statistics(rows, 0)
 
     def entropies(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
-        """Return, on every rank, the entropy in nats of the distribution at each own token (token after the
-        context)."""
+        """Return, on every rank, the entropies (in nats) of the distributions at each row's own tokens (the tokens
+        after the context).
+        """
         with self.ranks.linked():
             return self._statistics(rows, 1)
 
@@ -146,7 +147,7 @@ class LocalLearner:
 
     @torch.no_grad()
     def reset_reference(self) -> None:
-        """Set the reference to the policy, and reset the optimizer state; the warm-up is not repeated.
+        """Copy the policy into the reference policy, and reset the optimizer state. The warm-up is not repeated.
 
         Source: ProRL, arXiv 2505.24864.
         """
@@ -155,7 +156,7 @@ class LocalLearner:
         self.optimizer = self._new_optimizer()
 
     def export(self, folder: Path, adapter: bool = False) -> None:
-        """Export the weights as :func:`outrider.model.weights_file.write_weights` does, in the dtype of matmuls."""
+        """Export the weights in the dtype of matmuls; see :func:`outrider.model.weights_file.write_weights`."""
         if (model := self.held.assembled(adapter)) is None:
             return
         if adapter:
@@ -174,8 +175,8 @@ class LocalLearner:
     def save(self, folder: Path) -> None:
         """Write a checkpoint into a folder; every rank must call this method, unless ``held.whole`` is true.
 
-        The checkpoint has the trained weights, the optimizer state, the counts, and the reference if the recipe resets
-        it (otherwise the reference is the initial model).
+        The checkpoint contains the trained weights, the optimizer state and the counts. It also contains the reference
+        if the recipe resets the reference; otherwise, the reference is the initial model.
 
         Raises:
             UserError: writing to the disk fails.
@@ -268,11 +269,11 @@ class LocalLearner:
             self._take(self.passes.smaller(min(self.passes.tokens, sum(lengths)), max(lengths)))
 
     def _free(self) -> int | None:
-        """Return this rank's memory limit in bytes: its share of the memory that is available before any rank starts;
-        None for no limit.
+        """Return this rank's memory limit in bytes: its share of the memory that is available before any rank starts
+        its passes. Return None if there is no limit, for example on a GPU.
 
-        A sharded model has no limit: its ranks wait for each other within a pass, so a rank that ran out of memory
-        could not retry.
+        A sharded model has no limit either: its ranks wait for each other within a pass, so a rank that ran out of
+        memory could not retry.
         """
         if self.parameters[0].device.type != "cpu" or not self.whole:
             return None
@@ -289,8 +290,9 @@ class LocalLearner:
         self.passes = passes
 
     def _accumulate(self, micros: Sequence[Sequence[WeightedRow]], free: int | None = None) -> dict[str, float]:
-        """Accumulate the gradients of this rank's rows, and return the sums of diagnostics over all ranks; ``ran_out``
-        is the number of ranks that ran out of memory."""
+        """Accumulate the gradients of this rank's rows, and return the sums of diagnostics over all ranks. In the
+        result, ``ran_out`` is the number of ranks that ran out of memory.
+        """
         sums: dict[str, Tensor] = {}
         out = 0.0
         try:
@@ -330,7 +332,7 @@ class LocalLearner:
 
 
 class Slot(NamedTuple):
-    """A row, and the index of its first own token among the own tokens of all rows."""
+    """A row, and the position of the row's first own token in the concatenated own tokens of all rows."""
 
     row: WeightedRow
     start: int

@@ -1,8 +1,8 @@
 """Makes a pass that runs out of memory raise an error that can be caught, on a CPU as well as on a GPU.
 
 CUDA's allocator raises an error. On a CPU the kernel overcommits memory, and kills a process that uses too much memory.
-So during a pass the data of the process is limited (``RLIMIT_DATA``) to its current size plus the process's share of
-the available memory. Above the limit PyTorch's allocator raises an error, and the process continues.
+Therefore, during a pass, the process's data may grow only by the process's share of the available memory
+(``RLIMIT_DATA``). Above this limit, PyTorch's allocator raises an error, and the process continues.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def ran_out(error: BaseException) -> bool:
 
 @contextmanager
 def memory_limit(free: int | None) -> Iterator[None]:
-    """Context manager that limits this process to ``free`` additional bytes; None for no limit.
+    """Context manager that limits this process to about ``free`` additional bytes. If ``free`` is None, there is no
+    limit.
 
     Systems without ``RLIMIT_DATA`` have no limit.
     """
@@ -109,7 +110,9 @@ def available(root: Path = Path("/")) -> int | None:
 
 
 def _container(root: Path) -> list[int]:
-    """Return the container's free memory (top control group, caches count as free); empty if there is no limit."""
+    """Return the container's free memory, as reported by its top control group; empty if there is no limit. Inactive
+    file caches count as free memory.
+    """
     group = root / "sys/fs/cgroup"
     try:
         limit, taken = int((group / "memory.max").read_text()), int((group / "memory.current").read_text())

@@ -18,8 +18,9 @@ MICRO_TOKENS = 16_384
 class LearnOptions(Options):
     """Options of AdamW, its schedule, and the division of a step into optimizer batches and micro-batches.
 
-    The warm-up is linear, from ``lr / n`` at the first training step to ``lr`` at the ``n``-th (as in verl). The
-    warm-up may count optimizer updates instead of training steps; a training step has ``minibatches * epochs`` updates.
+    The warm-up is linear: the learning rate grows from ``lr / n`` in the first training step to ``lr`` in the ``n``-th
+    step (as in verl). The warm-up length may be given in optimizer updates instead of training steps. A training step
+    has ``minibatches * epochs`` updates.
 
     >>> LearnOptions(warmup="20 steps").warm(steps=4, updates=70), LearnOptions(warmup="320 updates").warm(4, 79)
     (0.25, 0.25)
@@ -116,12 +117,12 @@ class LearnOptions(Options):
 
     @property
     def tokens_of_a_pass(self) -> int:
-        """``micro_tokens`` as a number; ``auto`` gives the maximum."""
+        """``micro_tokens`` as a number; for ``auto``, the maximum."""
         return MICRO_TOKENS if self.micro_tokens == AUTO else self.micro_tokens
 
     @property
     def recomputes(self) -> bool:
-        """Whether activations are recomputed; ``auto`` gives False."""
+        """Whether activations are recomputed; for ``auto``, this is False."""
         return self.gradient_checkpointing is True
 
     def warm(self, steps: int, updates: int) -> float:

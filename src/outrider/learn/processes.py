@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class Processes(Protocol):
-    """The processes of a run, from the view of one process."""
+    """The processes of a run, as seen by one of them."""
 
     rank: int
     size: int

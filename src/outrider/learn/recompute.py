@@ -33,7 +33,7 @@ def layers_of(model: PreTrainedModel, wanted_by: str) -> list[GradientCheckpoint
     """Return the layers of a model. ``wanted_by`` is the option that needs the layers.
 
     Raises:
-        UserError: transformers marks no layers in this architecture.
+        UserError: transformers does not mark any layers as supporting gradient checkpointing in this architecture.
     """
     layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
     if not layers:

@@ -31,11 +31,13 @@ class SeenLogprobs:
         self._last.update((row.place, self._batch) for row in rows)
 
     def add(self, rows: Sequence[WeightedRow], logprobs_N: Tensor) -> None:
-        """Store the log-probabilities of a micro-batch of this rank; ``N`` is the number of own tokens in its rows."""
+        """Store the log-probabilities of one of this rank's micro-batches. ``N`` is the number of own tokens in its
+        rows.
+        """
         self._parts.append((self._batch, [row.place for row in rows], logprobs_N.detach()))
 
     def forget(self) -> None:
-        """Discard the values of the current batch, because the batch is retried after running out of memory."""
+        """Discard the values of the current batch, which ran out of memory and will be retried."""
         self._parts = [part for part in self._parts if part[0] != self._batch]
 
     def of(self, sizes: Sequence[int], ranks: Processes) -> list[NDArray[np.float32] | None]:

@@ -19,7 +19,7 @@ def named_loss(options: ObjectiveOptions) -> NamedLoss | None:
     """Return the Tinker protocol's built-in loss that has the same gradient as an objective; None if there is no such
     loss.
 
-    Selections that exclude tokens, off-policy corrections and stream weights become factors on the advantage.
+    Selections that exclude tokens, off-policy corrections and stream weights are multiplied into the advantage.
     Outrider's objective bounds log ratios to ±20; services do not bound log ratios.
 
     >>> named_loss(ObjectiveOptions(surrogate={"clip": [0.2, 0.28]}))

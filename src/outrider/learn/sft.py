@@ -1,4 +1,4 @@
-"""Supervised fine-tuning on a task's own solutions, used to make the shipped base models."""
+"""Supervised fine-tuning on the solutions that a task provides; used to make the shipped base models."""
 
 from __future__ import annotations
 
@@ -54,8 +54,9 @@ def demonstration_row(policy: Policy, task: TurnTask, problem: Problem) -> Weigh
 
 
 def imitating(policy: Policy, options: SftOptions) -> LocalLearner:
-    """Return a learner that trains ``policy`` in place, with its compute path, to raise the likelihood of target
-    tokens."""
+    """Return a learner that trains ``policy`` in place to raise the likelihood of target tokens. The learner uses the
+    policy's compute path.
+    """
     if policy.path.name != "plain":
         use_plans(policy.model)
     path = policy.path

@@ -44,8 +44,8 @@ class ShardedModel:
     The other arguments are the same as in :class:`outrider.learn.held.WholeModel`.
 
     Args:
-        offload: whether shards, gradients and optimizer state stay in host memory; layers are then on the device only
-            during their computation.
+        offload: whether shards, gradients and optimizer state stay in host memory. If so, each layer is on the device
+            only while the layer is computed.
 
     Raises:
         UserError: the architecture has no layers that can be gathered one at a time.
@@ -131,7 +131,7 @@ class ShardedModel:
 
 
 class _Statistics(torch.nn.Module):
-    """The learner's computation as the outermost module, since FSDP gathers weights when a module is called."""
+    """Wraps the learner's computation in an outermost module, since FSDP gathers weights when a module is called."""
 
     def __init__(self, model: PreTrainedModel, path: ComputePath, dtype: torch.dtype) -> None:
         super().__init__()
@@ -142,7 +142,9 @@ class _Statistics(torch.nn.Module):
 
 
 def _without_weights(model: PreTrainedModel) -> PreTrainedModel:
-    """Return a copy of the model without weights, into which assembled weights are loaded; no weight is copied."""
+    """Return a copy of the model that has no weights (its tensors are on the meta device). Assembled weights can be
+    loaded into the copy.
+    """
     memo: dict[int, Tensor] = {}  # marks tensors as already copied for deepcopy
     for tensor in [*model.parameters(), *model.buffers()]:
         empty = torch.empty_like(tensor, device="meta")

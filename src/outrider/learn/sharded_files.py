@@ -1,4 +1,6 @@
-"""Checkpoints of a sharded model, by ``torch.distributed.checkpoint``: each rank writes and reads its own shards."""
+"""Checkpoints of a sharded model, written with ``torch.distributed.checkpoint``: each rank writes and reads its own
+shards.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,8 @@ _FILES = 32  # files per rank; each is assembled in memory before the write
 class ShardedFiles:
     """Shards in safetensors files (reading them runs no code), named by rank, with the position of each shard.
 
-    The files can be read on any number of ranks. Each rank needs extra memory for a 32nd of its shards, or for its
-    largest shard if that is more.
+    The files can be read on any number of ranks. To assemble files, each rank needs extra memory for 1/32 of its
+    shards, or for its largest shard if that is larger.
     """
 
     def save(self, folder: Path, training: Training) -> None:

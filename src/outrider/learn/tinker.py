@@ -1,7 +1,8 @@
-r"""Training by a Tinker service: Outrider computes credit, selections and denominators; the service computes gradients.
+r"""Training with a Tinker service: Outrider computes credit, selections and denominators, and the service computes
+gradients.
 
 A service offers a few built-in losses for rows with one advantage per token. If the objective is one of these losses,
-all factors of the objective are multiplied into the advantage. The gradient of any other objective is linear in the
+the advantages are multiplied by all factors of the objective. The gradient of any other objective is linear in the
 gradients of log-probabilities,
 
 .. math:: \nabla L = \sum_t \frac{\partial L}{\partial \log\pi_t} \nabla \log\pi_t,
@@ -9,8 +10,8 @@ gradients of log-probabilities,
 so the service returns log-probabilities, Outrider computes the factors in float64, and the service gets the loss
 :math:`-\sum_t \rho_t a_t` with :math:`a_t = -\partial L / \partial \log\pi_t` and old log-probabilities equal to the
 current log-probabilities. Then :math:`\rho = 1`, and the gradient is the sum above. This method costs one more forward
-pass. The protocol's weighted cross-entropy is not used: a service that averages a row's losses divides by the sum of
-the weights, which may be any number.
+pass. The protocol's weighted cross-entropy is not used, because a service that averages a row's losses divides by the
+sum of the weights, which may be close to 0 or negative.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class TinkerLearner:
 
     Args:
         loss: the objective.
-        named: the built-in loss with the same gradient; None if there is none.
+        named: the built-in loss that has the same gradient as the objective; None if there is no such loss.
 
     Raises:
         UserError: the service ignores a requested option.
@@ -104,8 +105,9 @@ class TinkerLearner:
             raise disk_refused(folder, error) from error
 
     def save(self, folder: Path) -> None:
-        """Save weights and optimizer state on the service, and write their path on the service and the counts to
-        disk."""
+        """Save the weights and the optimizer state on the service. Write the path of the saved state and the counts to
+        disk.
+        """
         place = self.service.save(_new_name())
         counts = {"optimizer_steps": self.optimizer_steps, "steps": self.steps, "loss": self.loss.state_dict()}
         text = json.dumps({"service": self.service.address, "state": place, **counts}, indent=1)
@@ -194,7 +196,7 @@ class TinkerLearner:
 
 
 def _factors(row: WeightedRow) -> NDArray[np.float64]:
-    """Return the advantage of each own token times all factors of the policy term."""
+    """Return the advantage of each own token, multiplied by all factors of the policy term."""
     factors_N = row.weight * row.trainable_N * row.advantages_N
     for given in (row.importance_N, row.keeps_N):
         if given is not None:

@@ -41,8 +41,8 @@ class Abilities:
     clipping: bool = True
 
     def factor(self, length: int, rows: int) -> float:
-        """Return the factor on advantages that turns the service's gradient into the gradient of a sum over tokens and
-        rows.
+        """Return a factor for the advantages. With this factor, the service's gradient equals the gradient of the sum
+        over tokens and rows.
 
         >>> Abilities(row_mean=True, batch_mean=True).factor(length=8, rows=3)
         24.0
@@ -107,8 +107,9 @@ class _Probe:
         self._last = seen[-1]
 
     def moved(self, rate: float, calls: int = 1, rows: int = 1, length: int = _LENGTH, clip: float = 0.0) -> float:
-        """Return the change of the token's log-probability in one step, after ``calls`` calls with ``rows`` equal rows
-        each."""
+        """Return the change of the token's log-probability in one step, after ``calls`` calls that each contain
+        ``rows`` equal rows.
+        """
         for _ in range(calls):
             self._service.backward([_row(length, 1.0)] * rows, "importance_sampling", trainer=self._trainer)
         self._service.step(Adam(rate, beta1=0.0, beta2=0.0, eps=_EPSILON, grad_clip_norm=clip), self._trainer)

@@ -25,9 +25,9 @@ class Bend:
     """The result of :func:`find_bend`. A number that is undefined for the shape is NaN.
 
     Attributes:
-        shape: ``"levels off"``: a rise (or fall), then a plateau. ``"bends"``: two slopes, the second too steep for a
-            plateau. ``"steady"``: one slope for the whole curve. ``"flat"``: no significant slope. ``"constant"``: all
-            values are equal. ``"too short"``: fewer than :data:`FEWEST` points.
+        shape: ``"levels off"``: a rise (or fall), then a plateau. ``"bends"``: two slopes, of which the second is too
+            steep for a plateau. ``"steady"``: one slope for the whole curve. ``"flat"``: no significant slope.
+            ``"constant"``: all values are equal. ``"too short"``: fewer than :data:`FEWEST` points.
         excluded: number of points excluded because x or y is NaN or infinite.
         p_value: probability that a straight line with the same noise shows a bend at least as strong as the observed
             one.
@@ -60,14 +60,14 @@ def find_bend(
     .. math:: y = c + s\, x + d \max(x - \tau, 0)
 
     The bend :math:`\tau` is the best of up to 200 candidates in the middle 80 % of the points. Residuals of
-    neighbouring steps are correlated, so residuals are resampled in blocks to answer two questions:
+    neighbouring steps are correlated. Therefore, residuals are resampled in blocks, to answer two questions:
 
     1. *Is there a bend?* The statistic is the share of the straight line's squared error that the best bend removes.
        The best bend always removes some error, so the statistic is compared with its values for ``resamples`` simulated
        curves without a bend. Each of these curves is the straight line plus resampled residuals of the *two* segments,
        because residuals of the straight line would contain the bend as noise.
-    2. *Where is the bend, and how steep are the segments?* The two segments plus resampled residuals are fitted again,
-       which gives the intervals.
+    2. *Where is the bend, and how steep are the segments?* The fit is repeated on the two segments plus resampled
+       residuals, and these fits give the intervals.
 
     The curve ``levels off`` if the bend is significant and the late slope is at most ``plateau`` times as steep as the
     early slope. Falling curves, such as entropy, are handled in the same way. If the bend is found at an end of the
@@ -79,9 +79,9 @@ def find_bend(
     Raises:
         ValueError: x and y differ in length, x does not increase, or ``resamples < 1``.
 
-    Source: STILL report, arXiv 2508.07534, section 3.2.2, for the stages of training, which its authors mark by eye.
-    Hansen 1996, Econometrica 64, for the search for a bend with a bootstrap test. Künsch 1989, Annals of Statistics 17,
-    for blocks.
+    Source: STILL report, arXiv 2508.07534, section 3.2.2: the stages of training, which the authors of the report mark
+    by eye. Hansen 1996, Econometrica 64: the search for a bend with a bootstrap test. Künsch 1989, Annals of Statistics
+    17: block bootstrap.
 
     >>> x = np.arange(60.0)
     >>> found = find_bend(x, np.minimum(x, 20) + np.sin(7 * x))
@@ -176,7 +176,9 @@ class _Candidates:
 
 
 def _p_value(fit: _Candidates, y_N: Floats, resamples: int, seed: int) -> float:
-    """Return the share of straight lines with resampled noise whose bend is at least as strong as the observed one."""
+    """Return the p-value of the observed bend: the share of simulated curves (a straight line plus resampled noise)
+    with a bend at least as strong.
+    """
     # use the residuals of the two segments, since the straight line's residuals would contain the bend as noise
     straight_BN = fit.line(y_N) + noise(y_N - fit.segments(y_N), 4, resamples, seed)
     as_much = int((fit.gain(straight_BN) >= fit.gain(y_N[None])).sum())

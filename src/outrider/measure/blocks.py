@@ -19,7 +19,7 @@ class IntervalBounds(NamedTuple):
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the interval excludes 0; False without an interval."""
+        """Whether the interval excludes 0; False if there is no interval."""
         return self.low > 0 or self.high < 0
 
 
@@ -69,7 +69,8 @@ def block_length(residuals_N: Floats) -> int:
 
 
 def block_indices(n: int, length: int, resamples: int, seed: int) -> Ints:
-    """Draw overlapping blocks with replacement, and return the concatenated indices, shape ``[resamples, n]``.
+    """Draw overlapping blocks with replacement, and return the concatenated indices in an array of shape ``[resamples,
+    n]``.
 
     >>> block_indices(4, 2, 1, seed=0).tolist()
     [[2, 3, 1, 2]]
@@ -81,8 +82,8 @@ def block_indices(n: int, length: int, resamples: int, seed: int) -> Ints:
 
 
 def noise(residuals_N: Floats, parameters: int, resamples: int, seed: int) -> Floats:
-    """Resample residuals, scaled up to undo their shrinkage by the fit, and return an array of shape ``[resamples,
-    n]``.
+    """Resample residuals, and return an array of shape ``[resamples, n]``. The residuals are scaled up, because a fit
+    shrinks its residuals.
 
     A fit of :math:`p` = ``parameters`` numbers to :math:`n` points makes residuals too small by a factor of
     :math:`\\sqrt{(n - p) / n}`. The residuals are centred and drawn in blocks, whose length :func:`block_length`

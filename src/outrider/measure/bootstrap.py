@@ -30,7 +30,7 @@ class Interval(NamedTuple):
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the interval excludes 0; False without an interval."""
+        """Whether the interval excludes 0; False if there is no interval."""
         return self.low > 0 or self.high < 0
 
 
@@ -48,7 +48,7 @@ def bootstrap_mean(
     problems, but not for the seed of a training run.
 
     If a problem has several values, for example from groups of several steps, ``problems_P`` contains the problem of
-    each value. The values of one problem are correlated, so these values are drawn together. The mean of a resample is
+    each value. The values of one problem are correlated, so they are always drawn together. The mean of a resample is
     over all values in the resample.
 
     Degenerate cases: NaN values are excluded, and ``problems`` counts only problems with a known value. The interval is
@@ -91,7 +91,7 @@ def bootstrap_mean(
 
 
 def middle(draws_B: Floats) -> tuple[float, float]:
-    """Return the ends of the middle 95 % of the draws. NaN draws are excluded. The ends are NaN if no draw is left.
+    """Return the ends of the middle 95 % of the draws. NaN draws are excluded. The ends are NaN if all draws are NaN.
 
     >>> [round(end, 6) for end in middle(np.arange(201.0))]
     [5.0, 195.0]
@@ -115,8 +115,8 @@ def bootstrap_difference(before_P: ArrayLike, after_P: ArrayLike, resamples: int
     """Return the mean of ``after - before``, with its interval. Both arrays have the same problems in the same order.
 
     Pairing removes the variance between easy and hard problems, which causes most of the width of an unpaired interval.
-    So two means with overlapping intervals can still differ significantly. A problem whose value is NaN in either array
-    is excluded. Resampling and the interval work as in :func:`bootstrap_mean`.
+    Therefore, two means with overlapping intervals can still differ significantly. A problem whose value is NaN in
+    either array is excluded. Resampling and the interval work as in :func:`bootstrap_mean`.
 
     Raises:
         ValueError: the two arrays have different shapes.

@@ -69,7 +69,8 @@ class Lexicon:
         describes.
 
         Raises:
-            UserError: the data have another form, an unknown key, an empty category, or an invalid regular expression.
+            UserError: the data do not have this format, or contain an unknown key, an empty category or an invalid
+                regular expression.
         """
         if not isinstance(data, Mapping) or not data:
             raise UserError(f"{where}: a lexicon needs at least one category with words or patterns")
@@ -86,9 +87,10 @@ class Lexicon:
         """Return the category of every token of one text, as an index into :attr:`names`.
 
         ``offsets_T2`` has the start and the end of each token, in characters of ``text``. Words are matched in the text
-        rather than in single tokens, so all tokens of a word or phrase get its category. If a match covers only a part
-        of a token, the token has the category of its first matched character. A token of white space is unmatched even
-        within a phrase, and a token without characters (a special token, or a part of a character) is unmatched too.
+        rather than in single tokens, so all tokens of a matched word or phrase get the category of the word or phrase.
+        If a match covers only a part of a token, the token has the category of its first matched character. A
+        white-space token is unmatched, even within a phrase. A token without characters (a special token, or a part of
+        a character) is also unmatched.
 
         >>> Lexicon.of({"x": {"words": ["in summary"]}}).categorise("In summary", [(0, 2), (2, 3), (3, 10)]).tolist()
         [0, 1, 0]

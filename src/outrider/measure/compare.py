@@ -20,7 +20,7 @@ class Change:
 
     Attributes:
         level: the level's label or the test set's name; ``"all"`` for all problems.
-        pass_at: difference in pass@k, by k, for every k that both evaluations have.
+        pass_at: the difference in pass@k for every k that both evaluations have; the key is k.
         majority, greedy: differences in majority@n and in greedy success.
         entropy: difference in nats per token, over problems for which both evaluations recorded entropies.
     """
@@ -38,8 +38,8 @@ class Comparison:
 
     Attributes:
         before, after: the two evaluations.
-        overall, levels: paired differences over all problems, and for each level that both evaluations have, in the
-            order of ``before``.
+        overall, levels: paired differences over all problems, and paired differences for each level that both
+            evaluations have, in the order of ``before``.
         test_sets: differences per test set; empty if the common problems come from a single test set.
         problems: number of common problems.
         unpaired: number of problems that only one evaluation has, which are excluded from all differences.

@@ -30,11 +30,11 @@ class Decision:
         won, lost, tied: numbers of problems on which the second model's pass rate is higher (won), lower (lost) or
             equal (tied).
         clearly_won, clearly_lost: numbers of problems on which the second model's pass rate is significantly higher
-            (won) or significantly lower (lost).
+            (clearly won) or significantly lower (clearly lost).
         decisive: number of decisive problems (:func:`decisive_problems`); None if the interval includes 0.
-        needed_problems, needed_samples: numbers of problems (:func:`problems_needed`) and of samples per problem
-            (:func:`samples_needed`) needed for a significant difference; None if the interval excludes 0, or if no
-            number would be enough.
+        needed_problems, needed_samples: number of problems (:func:`problems_needed`), and number of samples per problem
+            (:func:`samples_needed`), that a significant difference would require. None if the interval already excludes
+            0, or if no number would be enough.
     """
 
     difference: Interval
@@ -54,7 +54,7 @@ def decide(pairs: Sequence[tuple[Tally, Tally]], resamples: int = 2000, seed: in
     Pairs in which one model has no verified sample are excluded. ``resamples`` and ``seed`` are passed to
     :func:`bootstrap_mean`. The function imports scipy.
 
-    Degenerate cases: without pairs all counts are 0 and ``difference`` is NaN.
+    Degenerate cases: if there are no pairs, all counts are 0 and ``difference`` is NaN.
     """
     known = [(b, a) for b, a in pairs if b.scorable and a.scorable]
     changes_P = differences(known, 1)
@@ -78,7 +78,9 @@ def decide(pairs: Sequence[tuple[Tally, Tally]], resamples: int = 2000, seed: in
 
 
 def differences(pairs: Sequence[tuple[Tally, Tally]], k: int) -> Floats:
-    """Return pass@k after minus before for each pair; NaN if either model has fewer than ``k`` verified samples."""
+    """Return the difference in pass@k (after minus before) for each pair; NaN if either model has fewer than ``k``
+    verified samples.
+    """
     before, after = [b for b, _ in pairs], [a for _, a in pairs]
     return np.asarray(pass_values(after, k) - pass_values(before, k))
 
@@ -91,11 +93,12 @@ def decisive_problems(changes_P: ArrayLike, resamples: int = 2000, seed: int = 0
     of the interval would include 0. If the number of decisive problems is small, the difference depends on few problems
     and could disappear on a slightly different set of problems.
 
-    Degenerate cases: the result is None if the interval over all problems includes 0 or does not exist. If fewer than
-    two problems remain, there is no interval, which counts as an interval that includes 0. NaN values are excluded.
+    Degenerate cases: the result is None if the interval over all problems includes 0, or if there is no such interval.
+    If fewer than two problems remain after the removal, no interval can be computed; such a case counts as an interval
+    that includes 0. NaN values are excluded.
 
-    Source: Broderick, Giordano and Meager 2020, arXiv 2011.14999, for the smallest share of the data whose removal
-    makes a result insignificant. The paper approximates which data to remove; for a mean, the data to remove are known
+    Source: Broderick, Giordano and Meager 2020, arXiv 2011.14999: the smallest share of the data whose removal makes a
+    result insignificant. The paper uses an approximation to find the data to remove; for a mean, these data are known
     exactly.
 
     >>> decisive_problems([0.5] * 9 + [0.0] * 11), decisive_problems([0.5, -0.5] * 10)
@@ -133,8 +136,8 @@ def distinguishable(pairs: Sequence[tuple[Tally, Tally]]) -> np.ndarray:
     """Return, for each problem, whether the pass rates of the two models differ significantly.
 
     The test is Fisher's exact test for each problem, two-sided, with a false discovery rate of ``ERROR`` (Benjamini and
-    Hochberg 1995). With few samples per problem, hardly any difference is significant: 4 of 4 successes against 0 of 4
-    have a p-value of 0.03 before the correction for multiple tests. The function imports scipy.
+    Hochberg 1995). With few samples per problem, hardly any difference is significant. For example, 4 of 4 successes
+    versus 0 of 4 give a p-value of 0.03, before the correction for multiple tests. The function imports scipy.
     """
     if not pairs:
         return np.zeros(0, np.bool_)
@@ -189,7 +192,7 @@ def samples_needed(pairs: Sequence[tuple[Tally, Tally]]) -> int | None:
     the mean change is 0. The result is also None if fewer than two problems have at least two samples of each model,
     since the two variances then cannot be estimated.
 
-    Source: decomposition of the variance, Miller 2024, arXiv 2411.00640.
+    Source: variance decomposition, Miller 2024, arXiv 2411.00640.
     """
     known = [(b, a) for b, a in pairs if min(b.scorable, a.scorable) > 1]
     if len(known) < 2:
@@ -211,11 +214,11 @@ def _variance(tally: Tally) -> float:
 
 
 def paired_p(changes_P: ArrayLike) -> float:
-    """Return the two-sided p-value of Student's t-test for a mean change of 0, but at least the smallest possible
-    p-value of a sign-flip test.
+    """Return the two-sided p-value of Student's t-test of the null hypothesis that the mean change is 0. The p-value is
+    never below the smallest possible p-value of a sign-flip test.
 
-    With ``n`` non-zero changes, this minimum is ``2^(1 - n)``. It is needed because a few problems with equal changes
-    are weak evidence, although their variance is 0. The function imports scipy.
+    With ``n`` non-zero changes, this minimum is ``2^(1 - n)``. The minimum is needed because a few problems with equal
+    changes are weak evidence, although the variance of their changes is 0. The function imports scipy.
 
     Degenerate cases: the p-value is 1 if no problem changed, and NaN for fewer than two problems. NaN values are
     excluded.

@@ -1,4 +1,4 @@
-"""Measures cumulative advantage, the total weight that a batch's advantages give to problems of each difficulty."""
+"""Measures cumulative advantage: the total weight that a batch's advantages give to problems of each difficulty."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from outrider.arrays import Floats, Ints
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weights:
-    """Cumulative advantage of groups by observed accuracy, with one entry per accuracy bin, lowest accuracy first.
+    """Cumulative advantage of groups as a function of observed accuracy. Arrays have one entry per accuracy bin,
+    starting with the lowest accuracy.
 
-    The first bin holds groups without a success. The last bin holds groups without a failure, whose advantages are 0
-    under any baseline that compares a group's members. The other bins have equal width and include their upper end:
-    ``low < accuracy <= high``.
+    The first bin holds groups without a success. The last bin holds groups without a failure; their advantages are 0
+    under any baseline that compares the members of a group. The other bins have equal width and include their upper
+    end: ``low < accuracy <= high``.
 
     Attributes:
         low_B, high_B: lower and upper ends of the bins; the two ends are equal in the first and in the last bin.
         groups_B: number of groups in each bin.
         size_B: mean number of rollouts per group. For an empty bin, ``size_B``, ``weight_B`` and ``error_B`` are NaN.
-        weight_B, error_B: mean over groups of the sum of \\|A\\|, and its standard error (NaN if all groups are of one
-            problem).
+        weight_B, error_B: mean over groups of the sum of \\|A\\|, and its standard error (NaN if all groups belong
+            to one problem).
         share_B: each bin's share of the batch's total \\|A\\|; NaN if all advantages are 0.
         unassigned: number of rollouts without an advantage (NaN), which have weight 0.
-        unknown: number of groups without a verified rollout, which are in no bin.
+        unknown: number of groups that are not in any bin, because none of their rollouts was verified.
     """
 
     low_B: Floats
@@ -53,25 +54,25 @@ def cumulative_advantage(
 
     .. math:: \mathcal{A}_\text{group} = \sum_i |A_i|, \qquad u = \frac{\text{successes}}{\text{scorable}}
 
-    For each rollout, ``group_R`` is the group (any labels), ``success_R`` is 1 or 0 (NaN if the rollout could not be
-    verified), and ``advantage_R`` is the advantage (NaN without one).
+    Each array has one entry per rollout. ``group_R`` is the rollout's group (any labels). ``success_R`` is 1 or 0, or
+    NaN if the rollout could not be verified. ``advantage_R`` is the advantage, or NaN if there is none.
 
-    ``counted_R`` selects the rollouts from which the accuracy is computed (None: all verified rollouts). The sum of
-    advantages is always over the whole group. If only the first-stage rollouts count, the curve shows how an allocation
-    schedule treats problems with equal first-stage accuracy, as the DARS paper shows for its schedules ET and HW. If
-    all rollouts count, the curve describes the final batch. Exclude branches and rollouts from seeded prompts, since
-    their success does not estimate a problem's accuracy.
+    ``counted_R`` selects the rollouts from which the accuracy is computed. If None, all verified rollouts are used. The
+    sum of advantages is always over the whole group. If only the first-stage rollouts count, the curve shows how an
+    allocation schedule treats problems with equal first-stage accuracy, as the DARS paper shows for its schedules ET
+    and HW. If all rollouts count, the curve describes the final batch. Exclude branches and rollouts from seeded
+    prompts, since their success does not estimate a problem's accuracy.
 
     The result is a curve over the *observed* accuracy. ``benchmarks/studies/cumulative_advantage.py`` computes the
     exact curve over the *true* pass rate. The two curves differ most at the ends, since a group without a success has
     weight 0 at any group size.
 
-    ``problem_R`` is the problem of each rollout (None: every group has its own problem). Groups of one problem are
+    ``problem_R`` is the problem of each rollout. If None, every group has a separate problem. Groups of one problem are
     correlated, so standard errors are clustered by problem.
 
     Raises:
-        ValueError: the arrays differ in length, a success is neither 0, 1 nor NaN, or ``bins`` is odd: 1/2 must be the
-            end of a bin.
+        ValueError: the arrays differ in length, a success is not 0, 1 or NaN, or ``bins`` is odd (1/2 must be the end
+            of a bin).
 
     Source: DARS, arXiv 2508.13755, section 2.1, Eq. 2, Figures 2 and 16.
 
@@ -107,8 +108,9 @@ def _of_groups(problem_R: ArrayLike, of_group_R: Ints) -> NDArray[Any]:
 
 
 def _bin(won_G: Ints, verified_G: Ints, bins: int) -> Ints:
-    """Return each group's bin: 0 without a success, ``bins + 1`` without a failure, otherwise ``b`` for an accuracy
-    that rounds up to ``b / bins``."""
+    """Return each group's bin. The bin is 0 for a group without a success, and ``bins + 1`` for a group without a
+    failure. Otherwise, the bin is ``b`` if the accuracy, rounded up to a multiple of ``1 / bins``, is ``b / bins``.
+    """
     # integer arithmetic that rounds up: in floating point, 3/8 could fall into the next higher bin
     inside_G = -(-won_G * bins // verified_G)
     return np.where(won_G == verified_G, bins + 1, inside_G)

@@ -1,4 +1,4 @@
-"""Measures the diversity of the responses to a problem, by distinct answers and by overlap of token n-grams."""
+"""Measures the diversity of the responses to a problem, using distinct answers and the overlap of token n-grams."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def distinct_at_k(answers: Sequence[str], k: int) -> float:
 
     .. math:: \sum_a \Big[ 1 - \binom{n - n_a}{k} \Big/ \binom{n}{k} \Big]
 
-    where ``n`` is the number of answers and ``n_a`` the number of answers equal to ``a``. Each term is the pass@k of
-    ``n_a`` successes. The estimate is unbiased for every ``k <= n``, so models with different numbers of rollouts are
-    comparable. The result is NaN if ``n < k``. ``""`` does not count as an answer.
+    where ``n`` is the number of answers and ``n_a`` the number of answers equal to ``a``. Each term is pass@k, with the
+    ``n_a`` answers equal to ``a`` counted as successes. The estimate is unbiased for every ``k <= n``, so models with
+    different numbers of rollouts are comparable. The result is NaN if ``n < k``. ``""`` does not count as an answer.
 
     Raises:
         ValueError: ``k < 1``.
@@ -45,9 +45,10 @@ class TextDiversity:
         problems: sorted labels of the problems, in the order of the entries per problem.
         responses_P: number of responses per problem.
         duplicates_P: number of responses with the same tokens as an earlier response to the problem.
-        overlap_P, novelty_P: means over the problem's responses with a defined value; NaN if there are none.
-        overlap_R, novelty_R: overlap and novelty of each response, in the given order; see :func:`text_diversity` for
-            the cases in which they are NaN.
+        overlap_P, novelty_P: means over all responses to the problem for which the value is defined; NaN if there are
+            no such responses.
+        overlap_R, novelty_R: overlap and novelty of each response, in the given order. See :func:`text_diversity` for
+            the cases in which a value is NaN.
     """
 
     problems: NDArray[np.generic]
@@ -73,15 +74,16 @@ def text_diversity(
 
     with ``N = order``. Overlap is the BLEU score of a response with all other responses as references, as in self-BLEU.
     Overlap has no brevity penalty, since one of many references usually has a similar length. Overlap has no smoothing,
-    so one order n without a match makes the overlap 0. Overlap is 1 for a response that is part of another response,
-    and 0 if no ``N``-gram is shared. Novelty is the share of ``N``-grams that no other response has.
+    so if there is no match for even one order n, the overlap is 0. Overlap is 1 for a response that is part of another
+    response, and 0 if no ``N``-gram is shared. Novelty is the share of ``N``-grams that no other response has.
 
-    ``responses`` are token ids (arrays or lists) or words (lists of strings, see :func:`words`). ``problem_R`` has the
-    problem of each response (None: all responses are to one problem). Responses are not compared in pairs: the cost is
-    one sort of all n-grams per order, O(tokens log tokens) for all problems together.
+    ``responses`` are token ids (arrays or lists) or words (lists of strings, see :func:`words`). ``problem_R`` contains
+    the problem of each response. If None, all responses are to one problem. Responses are not compared in pairs: the
+    cost is one sort of all n-grams per order, O(tokens log tokens) for all problems together.
 
-    Degenerate cases: overlap excludes orders n above the response's length, and is NaN for an empty response. Novelty
-    is NaN for a response with fewer than ``N`` tokens. Both are NaN if a problem has only one response.
+    Degenerate cases: orders n above the response's length do not count in the overlap, and the overlap is NaN for an
+    empty response. Novelty is NaN for a response with fewer than ``N`` tokens. Overlap and novelty are NaN if a problem
+    has only one response.
 
     Raises:
         ValueError: ``order < 1``, or the numbers of labels and responses differ.
@@ -165,12 +167,12 @@ def _grams(code_T: Ints, length_R: Ints, of_R: Ints, order: int) -> Iterator[tup
 
 
 def _counts(gram_T: Ints, owner_T: Ints, R: int) -> tuple[Floats, Floats, Floats]:
-    """Count for each response all n-grams, the n-grams shared with other responses (clipped as in BLEU), and the
-    n-grams not shared.
+    """Count three things for each response: all its n-grams, the n-grams that other responses share (clipped as in
+    BLEU), and the n-grams that no other response has.
 
-    For every n-gram of a response, the largest count in the other responses is needed. This is the n-gram's largest
-    count in any response or, for the response with the largest count, the second-largest count. So one sort is enough
-    for all n-grams and responses.
+    Clipping needs, for every n-gram of a response, the largest count of the n-gram in the other responses. For most
+    responses, that is the largest count of the n-gram in any response. For the response that has the largest count, it
+    is the second-largest count. Therefore, one sort is enough for all n-grams and responses.
     """
     if not len(gram_T):
         return np.zeros(R), np.zeros(R), np.zeros(R)
@@ -205,7 +207,7 @@ def _distinct_responses(code_T: Ints, length_R: Ints, of_R: Ints, P: int) -> Int
 
 
 def _means(values_R: Floats, of_R: Ints, P: int) -> Floats:
-    """Return the mean of each problem's values that are not NaN; NaN for a problem without such values."""
+    """Return, for each problem, the mean of the values that are not NaN; NaN if the problem has no such values."""
     known_R = ~np.isnan(values_R)
     counted_P = np.bincount(of_R[known_R], minlength=P)
     sums_P = np.bincount(of_R[known_R], values_R[known_R], P)

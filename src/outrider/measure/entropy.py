@@ -3,8 +3,8 @@ r"""Statistics of the policy's token entropies: means by relative position, and 
 Exact entropies are :math:`H_t = -\sum_v \pi(v \mid s_t) \log \pi(v \mid s_t)` in nats, over the full distribution. If
 only log-probabilities of the sampled tokens exist, the *surprisal* :math:`-\log \pi(y_t \mid s_t)` replaces the
 entropy. For tokens sampled at temperature 1 without top-p or top-k, mean surprisal is an unbiased estimate of mean
-entropy; a single surprisal is not an entropy. So quantiles, and statistics of the tokens with the highest values,
-describe surprisal in this case. The estimate is biased for groups that depend on the sampled tokens: categories,
+entropy; a single surprisal is not an entropy. In this case, quantiles, and statistics of the tokens with the highest
+values, therefore describe surprisal. The estimate is biased for groups that depend on the sampled tokens: categories,
 outcomes and, through the response's length, relative positions. Reports must state whether they show entropy or
 surprisal.
 
@@ -32,7 +32,7 @@ def by_relative_position(values_T: ArrayLike, lengths_R: ArrayLike, starts_R: Ar
     :func:`relative_bins` for branches and short responses.
 
     Raises:
-        ValueError: the lengths do not add up to the tokens.
+        ValueError: the sum of the lengths is not the number of tokens.
 
     Source: STILL report, Figure 6(a).
 
@@ -51,8 +51,9 @@ class Spread(NamedTuple):
     Attributes:
         quantiles: quantiles in nats, by level in [0, 1].
         threshold: the smallest entropy among the forking tokens (the tokens with the highest entropies).
-        carried: share of the total entropy in the forking tokens; NaN if the total entropy is 0. If several tokens are
-            equal to the threshold, only as many of them count as are needed for ``share``.
+        carried: share of the total entropy that belongs to the forking tokens; NaN if the total entropy is 0. If
+            several tokens have exactly the threshold entropy, only as many of them are counted as are needed to reach
+            ``share``.
     """
 
     quantiles: dict[float, float]
@@ -68,7 +69,7 @@ def spread(
     """Return quantiles of token entropy, and the share of total entropy in the ``share`` of tokens with the highest
     entropies.
 
-    NaN values are excluded. Without any value, all results are NaN.
+    NaN values are excluded. If there are no values, all results are NaN.
 
     Source: Wang et al. 2025, arXiv 2506.01939, for the highest 20 % as forking tokens.
 

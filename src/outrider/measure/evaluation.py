@@ -29,20 +29,20 @@ class Summary:
 
     Attributes:
         level: the level's label or the test set's name; ``"all"`` for all problems.
-        pass_at: unbiased pass@k by k = 1, 2, 4, … n. ``pass_at[1]`` is avg@n, the mean success.
+        pass_at: unbiased pass@k for k = 1, 2, 4, …, n. ``pass_at[1]`` is avg@n, the mean success.
         majority: majority@n, the success of the most frequent answer; unknown (NaN, 0 problems) if no response in the
             whole evaluation has an answer text.
         greedy: success rate of greedy decoding.
         problems, samples, scorable: number of problems, number of responses, and number of responses that could be
             verified.
-        voteless: number of problems with majority 0 because no response had an answer (a vote), although other problems
-            had votes.
+        voteless: number of problems for which the majority is 0 because no response had an answer (a vote), although
+            responses to other problems had answers.
         truncated, unparseable: shares of ``samples`` that were truncated, or in which no answer was found.
         timeouts, errors: number of responses, including greedy ones, for which the verifier exceeded its time limit
             (timeouts) or failed (errors).
         entropy: mean token entropy in nats; NaN if not recorded.
         length: mean number of tokens per response.
-        generated_tokens: total number of generated tokens, greedy responses included.
+        generated_tokens: total number of generated tokens, including greedy responses.
     """
 
     level: str
@@ -73,7 +73,7 @@ class Evaluation:
             label.
         tallies: counts per problem, in the order of the problems; used for paired comparisons.
         resamples, seed: number of bootstrap resamples, and their random seed.
-        test_sets: one summary per test set, in natural order; empty with fewer than two test sets.
+        test_sets: one summary per test set, in natural order; empty if there are fewer than two test sets.
     """
 
     overall: Summary
@@ -92,7 +92,7 @@ class Evaluation:
         """Restore an evaluation from the data that :meth:`to_json` returned.
 
         Raises:
-            UserError: the data have another schema version, or are not an evaluation.
+            UserError: the data have a different schema version, or are not an evaluation.
         """
         version = data.get("schema_version")
         if version != SCHEMA_VERSION:
@@ -120,15 +120,15 @@ def evaluate(
     """Evaluate a policy from its verified rollouts, which may be in any order.
 
     ``sampled`` may have any number of responses per problem, including 0. ``greedy`` may have at most one response per
-    problem. See :class:`Tally` for the definition of success and for excluded responses, and :func:`bootstrap_mean` for
+    problem. :class:`Tally` defines success and lists the responses that are excluded; :func:`bootstrap_mean` explains
     ``resamples`` and ``seed``.
 
-    Degenerate cases: a mean over no problems is NaN with ``problems = 0``. A problem without samples counts in
-    ``Summary.problems`` but not in the means.
+    Degenerate cases: a mean is NaN, with ``problems = 0``, if there is no problem to average over. A problem without
+    samples counts in ``Summary.problems`` but not in the means.
 
     Raises:
-        ValueError: two problems share an id, a rollout has no verdict or an unknown problem, or a problem has two
-            greedy rollouts.
+        ValueError: two problems have the same id, a rollout has no verdict or belongs to an unknown problem, or a
+            problem has two greedy rollouts.
     """
     samples_of, greedy_of = _by_problem(problems, sampled), _by_problem(problems, greedy)
     tallies = []
@@ -140,7 +140,9 @@ def evaluate(
 
 
 def of_tallies(tallies: Sequence[Tally], resamples: int = 2000, seed: int = 0) -> Evaluation:
-    """Evaluate a policy from tallies (counts per problem); options and degenerate cases are as in :func:`evaluate`."""
+    """Evaluate a policy from tallies (counts per problem). The options and the degenerate cases are the same as in
+    :func:`evaluate`.
+    """
     if not any(t.votes for t in tallies):  # without this check, majority would be a mean of zeros
         tallies = [replace(t, majority=math.nan) for t in tallies]
     ks = powers_of_two(max((t.samples for t in tallies), default=0))
@@ -167,8 +169,9 @@ def by_level(tallies: Sequence[Tally]) -> dict[str, list[Tally]]:
 
 
 def by_test_set(tallies: Sequence[Tally]) -> dict[str, list[Tally]]:
-    """Group tallies by test set, in natural order, with key "" for tallies without a test set; empty for fewer than two
-    sets."""
+    """Group tallies by test set, in natural order. Tallies without a test set have the key "". The result is empty if
+    there are fewer than two test sets.
+    """
     names = sorted({t.test_set for t in tallies}, key=_natural)
     return {name: [t for t in tallies if t.test_set == name] for name in names} if len(names) > 1 else {}
 

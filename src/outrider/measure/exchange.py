@@ -21,8 +21,8 @@ class Exchange:
 
     Attributes:
         excluded: number of pairs with a NaN or infinite value.
-        why_not: reason why a and b could not be estimated (all numbers are then NaN); ``""`` if a and b could be
-            estimated.
+        why_not: the reason why a and b could not be estimated, in which case all numbers are NaN; ``""`` if a and b
+            were estimated.
         a, b: the two parameters, with intervals.
         ceiling: b - a, which is the performance R at zero entropy *if* the law holds down to H = 0.
         explained: coefficient of determination of the fit; NaN if the performance is constant.
@@ -76,8 +76,8 @@ def fit_exchange(entropies_N: ArrayLike, rewards_N: ArrayLike, resamples: int = 
     evidence for the law.
 
     Degenerate cases: pairs with a NaN or infinite value are excluded and counted. The parameters cannot be estimated
-    from fewer than :data:`FEWEST` pairs, or if all entropies are (nearly) equal. For ``resamples = 0`` there are no
-    intervals.
+    from fewer than :data:`FEWEST` pairs, or if all entropies are (nearly) equal. For ``resamples = 0``, no intervals
+    are computed.
 
     Raises:
         ValueError: the two arrays differ in length.

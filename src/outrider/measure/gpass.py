@@ -27,7 +27,7 @@ def g_pass_at_k(n: ArrayLike, c: ArrayLike, k: int, tau: float) -> Floats:
     number by at most 1e-9, ``ceil`` ignores the excess as a rounding error.
 
     Raises:
-        ValueError: ``k < 1``, not ``0 < tau <= 1``, or not ``0 <= c <= n``.
+        ValueError: ``k < 1``, or ``0 < tau <= 1`` does not hold, or ``0 <= c <= n`` does not hold.
 
     Source: Liu et al. 2024, arXiv 2412.13147.
 

@@ -35,7 +35,7 @@ class Mean(NamedTuple):
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the interval excludes 0; False without an interval."""
+        """Whether the interval excludes 0; False if there is no interval."""
         return self.low > 0 or self.high < 0
 
 
@@ -46,7 +46,7 @@ class Profile:
     Attributes:
         groups: name of each group, or its midpoint if the groups are intervals on an axis.
         means: one mean per group.
-        excluded: number of tokens that are NaN or in no group.
+        excluded: number of tokens that are NaN or belong to no group.
         owners_R: sorted ids of the responses with a token in any group.
         sums_RK, counts_RK: sum of the values, and number of tokens, for each response and group.
         draws_BK: mean of each group in each resample; NaN if a resample has no token of the group.
@@ -69,8 +69,8 @@ class Profile:
         """Return the mean of ``second`` minus the mean of ``first``, with its interval. ``n`` and ``responses`` are the
         counts of the smaller group.
 
-        Both means use the same resamples. So the interval is valid for groups that share responses, such as groups by
-        position, and for groups that do not, such as groups by outcome.
+        Both means use the same resamples. Therefore, the interval is valid both for groups that share responses, such
+        as groups by position, and for groups that do not, such as groups by outcome.
         """
         a, b = self.groups.index(first), self.groups.index(second)
         one, other = self.means[a], self.means[b]
@@ -93,8 +93,9 @@ class Profile:
         ``problems_R`` has one entry per response id: ``problems_R[i]`` is an integer id for the problem of the response
         with id ``i``.
 
-        Degenerate cases: a group with tokens from fewer than two problems has no interval (NaN). A resample without any
-        of a group's problems is ignored for this group. The intervals do not account for the seed of a training run.
+        Degenerate cases: a group with tokens from fewer than two problems has no interval (NaN). If a resample contains
+        none of a group's problems, the resample is ignored for this group. The intervals do not account for the seed of
+        a training run.
 
         Source: cluster bootstrap, Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8.
 

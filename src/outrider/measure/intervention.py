@@ -21,8 +21,8 @@ def effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: Arr
     .. math:: I_n = \frac{\text{kept}_n}{k} - \frac{\text{replaced}_n}{k}
 
     The effect is positive if the original token helped. The estimate is unbiased for every k, but has a standard error
-    of up to :math:`\sqrt{1 / (2k)}`. So use means rather than single effects. The mean *absolute* effect is mostly
-    noise (see :func:`squared_effects`). The number of continuations ``k`` may differ between positions.
+    of up to :math:`\sqrt{1 / (2k)}`. Therefore, use means rather than single effects. The mean *absolute* effect is
+    mostly noise (see :func:`squared_effects`). The number of continuations ``k`` may differ between positions.
 
     Degenerate cases: the effect is NaN if a count is NaN because a continuation could not be verified.
 
@@ -64,8 +64,8 @@ def squared_effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike
 def by_position(effects_N: ArrayLike, relative_N: ArrayLike, responses_N: ArrayLike) -> Profile:
     """Return the mean effect by relative position in [0, 1), in three groups separated by ``EDGES`` (0.2 and 0.8).
 
-    ``responses_N`` has the response of each position. NaN effects and NaN positions are excluded and counted, as in
-    :func:`means_by_group`.
+    ``responses_N`` is the response to which each position belongs. NaN effects and NaN positions are excluded and
+    counted, as in :func:`means_by_group`.
 
     Source: STILL report, Figure 6(b).
 
@@ -80,7 +80,8 @@ def by_position(effects_N: ArrayLike, relative_N: ArrayLike, responses_N: ArrayL
 
 
 def by_entropy(effects_N: ArrayLike, entropies_N: ArrayLike, responses_N: ArrayLike) -> Profile:
-    """Return the mean effect by the token entropy at the replaced position, in quantile groups of the positions.
+    """Return the mean effect for each quantile group of positions, where positions are grouped by the token entropy at
+    the replaced position.
 
     >>> [mean.value for mean in by_entropy([0.0, 0.2, 0.4, 0.4, 0.7], [1, 2, 3, 4, 5], [0, 0, 1, 1, 1]).means]
     [0.0, 0.3333333333333333, 0.7]
@@ -89,10 +90,10 @@ def by_entropy(effects_N: ArrayLike, entropies_N: ArrayLike, responses_N: ArrayL
 
 
 def by_perplexity(effects_N: ArrayLike, perplexities_N: ArrayLike, responses_N: ArrayLike) -> Profile:
-    """Return the mean effect by the response's perplexity, in quantile groups of the *responses*.
+    """Return the mean effect for each quantile group of *responses*, where responses are grouped by perplexity.
 
     ``perplexities_N`` repeats the perplexity of a response for each of its positions. All responses have equal weights
-    in the quantiles, whatever their number of positions.
+    in the quantiles, regardless of how many positions they have.
 
     Raises:
         ValueError: positions of one response have different perplexities.
@@ -113,7 +114,7 @@ def by_perplexity(effects_N: ArrayLike, perplexities_N: ArrayLike, responses_N: 
 
 
 def quantile_labels(edges: Sequence[float]) -> list[Label]:
-    """Return the names of the quantile groups between these edges.
+    """Return the names of the quantile groups that the edges separate.
 
     >>> quantile_labels((0.2, 0.8))
     ['lowest 20 %', '20 to 80 %', 'highest 20 %']

@@ -1,4 +1,6 @@
-"""Statistics of response lengths: by outcome, of shaped responses relative to others, and over training steps."""
+"""Computes statistics of response lengths: by outcome, for shaped responses relative to other responses, and over
+training steps.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,13 @@ class Lengths(NamedTuple):
     """Lengths of the responses with one outcome, in tokens.
 
     Attributes:
-        outcome: outcome of the verdict; ``"all"`` for all responses, ``"unverified"`` for responses without a verdict.
+        outcome: outcome of the verdict. The value is ``"all"`` for all responses together, and ``"unverified"`` for
+            responses without a verdict.
         responses: number of responses, including responses of unknown length.
         mean, std: mean and population standard deviation of known lengths; NaN if there are no known lengths.
         p10, median, p90, longest: interpolated quantiles and the maximum; NaN if there are no known lengths.
-        truncated: truncated share of the responses for which truncation is known; NaN if it is unknown for all.
+        truncated: share of truncated responses, among the responses for which truncation is known; NaN if truncation is
+            not known for any response.
     """
 
     outcome: str
@@ -38,12 +42,13 @@ class Lengths(NamedTuple):
 def lengths_by_outcome(
     tokens_R: ArrayLike, outcome_R: Sequence[str | None], truncated_R: ArrayLike | None = None
 ) -> list[Lengths]:
-    """Return length statistics and the truncated share, for all responses, then for each outcome, most frequent first.
+    """Return length statistics and the share of truncated responses. The first entry is for all responses; one entry
+    for each outcome follows, the most frequent outcome first.
 
-    ``tokens_R`` has the number of tokens of each response, NaN if unknown. ``outcome_R`` has the outcome of each
-    verdict, None if there is no verdict. ``truncated_R`` is 1 for a truncated response and otherwise 0, NaN if unknown
-    (None: unknown for all responses). Truncated responses count with their truncated length, so a mean over many
-    truncated responses mostly reflects the token limit.
+    ``tokens_R`` is the number of tokens of each response, or NaN if unknown. ``outcome_R`` is the outcome of each
+    verdict, or None if there is no verdict. ``truncated_R`` is 1 for a truncated response, 0 for a complete response,
+    and NaN if unknown. If ``truncated_R`` is None, truncation is unknown for all responses. Truncated responses count
+    with their truncated length, so a mean over many truncated responses mostly reflects the token limit.
 
     Raises:
         ValueError: the three sequences differ in length.
@@ -109,23 +114,24 @@ class Shaped(NamedTuple):
 def shaped_lengths(
     tokens_R: ArrayLike, group_R: ArrayLike, success_R: ArrayLike, shaped_R: ArrayLike
 ) -> dict[str, Shaped]:
-    r"""Measure the length preference of an advantage shaper, by the lengths of shaped responses relative to their
-    group.
+    r"""Measure whether an advantage shaper prefers long or short responses, by comparing the lengths of shaped
+    responses with lengths in their groups.
 
     .. math:: z_i = \frac{L_i - \mu_{\mathrm{ref}(i)}}{\sigma_{\mathrm{ref}(i)}}, \qquad
               \text{ratio}_i = L_i / \mu_{\mathrm{ref}(i)}
 
     The results are averages over the shaped responses ``i``, whose advantage a shaper increased (for example for
-    novelty). The caller marks these responses. Each of the three references is a part of the group of ``i``:
-    ``correct`` are its successes, ``group`` all its responses, and ``unshaped`` its successes that were not shaped. The
-    first two references are columns of XRPO's Table 7. These two references include the shaped responses themselves,
-    which biases z and ratio towards no difference. The bias grows with the share of shaped responses. The reference
-    ``unshaped`` has no such bias. The paper leaves three choices open: Outrider uses the population deviation, equal
-    weights for all shaped responses, and the group in a single step as the reference.
+    novelty). The caller marks these responses. There are three references, which are parts of the group of ``i``.
+    ``correct`` contains its successes, ``group`` all its responses, and ``unshaped`` the successes that were not
+    shaped. The first two references are columns of XRPO's Table 7. These two references include the shaped responses
+    themselves, which biases z and ratio towards no difference. The bias grows with the share of shaped responses. The
+    reference ``unshaped`` has no such bias. The paper leaves three choices open: Outrider uses the population
+    deviation, equal weights for all shaped responses, and the group in a single step as the reference.
 
-    ``success_R`` is 1 or 0, NaN if the response could not be verified. NaN lengths are excluded everywhere. Degenerate
-    cases: a reference with zero deviation (one response, or equal lengths) gives no z-score. A reference without
-    responses gives neither z-score nor ratio. ``z_responses`` and ``ratio_responses`` count the remaining responses.
+    ``success_R`` is 1 or 0, or NaN if the response could not be verified. NaN lengths are excluded everywhere.
+    Degenerate cases: a reference with zero deviation (one response, or equal lengths) gives no z-score. A reference
+    without responses gives neither z-score nor ratio. ``z_responses`` and ``ratio_responses`` count the remaining
+    responses.
 
     Raises:
         ValueError: the arrays differ in length.
@@ -157,7 +163,9 @@ def shaped_lengths(
 
 
 def _moments(values_R: Floats, of_group_R: NDArray[np.int64], used_R: Flags) -> tuple[Floats, Floats]:
-    """Return mean and population deviation of the used values in each group; NaN for a group without used values."""
+    """Return the mean and the population standard deviation of the used values in each group; NaN for a group without
+    used values.
+    """
     groups = int(of_group_R.max(initial=-1)) + 1
     of_used, values = of_group_R[used_R], values_R[used_R]
     counts = np.bincount(of_used, minlength=groups).astype(np.float64)
@@ -186,7 +194,7 @@ def drift(step_S: ArrayLike, value_S: ArrayLike) -> Drift:
     error may be about twice as large.
 
     Degenerate cases: NaN values and step 0, which has no logarithm, are excluded. The result is NaN for fewer than
-    three points, or if all points are at one step.
+    three points, or if all points belong to one step.
 
     Raises:
         ValueError: the two arrays differ in length, or a step is negative.

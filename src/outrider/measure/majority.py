@@ -17,7 +17,8 @@ def majority(answers: Sequence[str], success: Sequence[bool]) -> float:
     the verifier both accepted and rejected the same answer text (for example because of a wrong derivation), the
     success of this answer is the accepted share of its votes.
 
-    Degenerate cases: without votes the result is 0. Report the number of problems without votes next to the mean.
+    Degenerate cases: if there are no votes, the result is 0. Report the number of problems without votes next to the
+    mean.
 
     Raises:
         ValueError: the two sequences differ in length.

@@ -24,7 +24,7 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     ``c``, even in floating point.
 
     Raises:
-        ValueError: ``k < 1``, or not ``0 <= c <= n``.
+        ValueError: ``k < 1``, or ``0 <= c <= n`` does not hold.
 
     Source: Chen et al. 2021, arXiv 2107.03374, Eq. 1.
 
@@ -54,7 +54,8 @@ def pass_power_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
 
 def powers_of_two(n: int) -> tuple[int, ...]:
-    """Return the values of k to report for ``n`` samples: 1, 2, 4, … and ``n`` itself; none without samples.
+    """Return the values of k to report for ``n`` samples: 1, 2, 4, … and ``n`` itself. If there are no samples, the
+    result is empty.
 
     >>> powers_of_two(8), powers_of_two(6), powers_of_two(0)
     ((1, 2, 4, 8), (1, 2, 4, 6), ())
@@ -64,7 +65,8 @@ def powers_of_two(n: int) -> tuple[int, ...]:
 
 
 def shown_ks(known: Iterable[int]) -> list[int]:
-    """Return the values of k that tables show: 1, 8 and the maximum, if they are known.
+    """Return the values of k that tables show: 1, 8 and the largest known k. Values that are not in ``known`` are
+    omitted.
 
     >>> shown_ks([1, 2, 4, 8, 16]), shown_ks([1, 2, 4]), shown_ks([])
     ([1, 8, 16], [1, 4], [])
@@ -92,7 +94,7 @@ def counts(n: ArrayLike, c: ArrayLike, k: int) -> tuple[Floats, Floats]:
     """Check the numbers of samples and successes per problem, and broadcast them to one shape.
 
     Raises:
-        ValueError: ``k < 1``, or not ``0 <= c <= n``.
+        ValueError: ``k < 1``, or ``0 <= c <= n`` does not hold.
     """
     n_P, c_P = np.broadcast_arrays(np.asarray(n, dtype=np.float64), np.asarray(c, dtype=np.float64))
     if k < 1:

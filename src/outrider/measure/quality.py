@@ -1,7 +1,8 @@
-r"""Detects four kinds of faulty responses by rules: format violations, repetition, garbled text and mixed languages.
+r"""Uses rules to detect four kinds of faulty responses: format violations, repetition, garbled text and mixed
+languages.
 
-The STILL report (arXiv 2508.07534, section 3.2.2, Figure 3d) tracks three kinds of faults over training: format
-violations, by counting ``\boxed{``; irrelevant content, with a language model; and mixed languages, by Chinese
+The STILL report (arXiv 2508.07534, section 3.2.2, Figure 3d) tracks three kinds of faults over training. It detects
+format violations by counting ``\boxed{``, irrelevant content with a language model, and mixed languages by Chinese
 characters. Outrider detects every kind with rules (:data:`RULES`) that need no model. Reports print each rule next to
 its results, so that the results of reports can be compared. A rule examines a single response and ignores whether it is
 correct.
@@ -75,7 +76,7 @@ class Faults:
 
     Attributes:
         rule: the rule, including its definition.
-        number_R: the number of each response; NaN if the rule could not compute it.
+        number_R: the number that the rule computed for each response; NaN if the rule could not compute a number.
         faulty_R: whether each response is faulty, which means that its number is above the threshold.
     """
 
@@ -102,10 +103,10 @@ def faults(
 ) -> list[Faults]:
     r"""Apply every rule of :data:`RULES` to every response; a response may break several rules.
 
-    ``outcomes`` has the outcomes of the verdicts, and ``stops`` the stop reasons of the rollouts. Each of the two is
-    None if it is unknown for all responses, and has the entry None for a response whose value is unknown. ``marker`` is
-    the start of an answer, such as ``\boxed{``. The cost is about 0.3 ms per 1,000 characters, so a report on a million
-    responses should use a sample of a few thousand.
+    ``outcomes`` has the outcomes of the verdicts, and ``stops`` the stop reasons of the rollouts. Either argument is
+    None if the values are unknown for all responses. If only the value of one response is unknown, the entry for this
+    response is None. ``marker`` is the start of an answer, such as ``\boxed{``. The cost is about 0.3 ms per 1,000
+    characters, so a report on a million responses should use a sample of a few thousand.
 
     Raises:
         ValueError: the sequences differ in length.
@@ -125,7 +126,7 @@ def faults(
 
 
 def answers_missing(response: Response) -> float:
-    """Return 1 if the response has no answer, otherwise 0; NaN if unknown."""
+    """Return 1 if the response has no answer, and 0 if it has one; NaN if unknown."""
     if response.marker:
         return float(response.marker not in response.text)
     if response.outcome in (None, Outcome.TIMEOUT, Outcome.ERROR):
@@ -139,7 +140,7 @@ def answers_marked(response: Response) -> float:
 
 
 def truncated(response: Response) -> float:
-    """Return 1 if the token limit or the context limit ended the response, otherwise 0; NaN if unknown."""
+    """Return 1 if the token limit or the context limit ended the response, and 0 if not; NaN if unknown."""
     return np.nan if response.stop is None else float(StopReason(response.stop).truncates)
 
 
@@ -150,7 +151,9 @@ def repeated(response: Response) -> float:
 
 
 def compression(response: Response, least: int = 300) -> float:
-    """Return the compression ratio: bytes before divided by bytes after zlib (level 6); NaN below ``least`` bytes."""
+    """Return the compression ratio: the number of bytes before compression with zlib (level 6), divided by the number
+    after. Return NaN for texts of fewer than ``least`` bytes.
+    """
     data = response.text.encode("utf-8", "surrogatepass")
     return len(data) / len(zlib.compress(data)) if len(data) >= least else np.nan
 

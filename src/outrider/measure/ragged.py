@@ -3,7 +3,7 @@
 All token metrics use this layout. ``values_T`` is the concatenation of all responses, with one value per token; the
 response of a branch excludes its prefix. ``lengths_R`` has the number of tokens of each response, in the same order,
 and sums to ``len(values_T)``. A response without tokens has length 0 and keeps its index. Arrays with the suffix ``_R``
-have one entry per response, whatever its problem, so problems may have different numbers of responses.
+have one entry per response, regardless of its problem, so the number of responses may differ between problems.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def quantile_groups(values_N: ArrayLike, edges: tuple[float, ...] = (0.2, 0.8)) 
 
     Equal values are always in the same group: all values that equal the quantile at an edge are in the group below the
     edge. The quantile at an edge is the smallest value v such that at least the edge's share of all values is at most
-    v. So the groups below an edge together contain at least this share. NaN values have group -1.
+    v. Therefore, the groups below an edge together contain at least the edge's share of all values. NaN values have
+    group -1.
 
     Degenerate cases: if all values are equal, all are in group 0.
 
@@ -115,7 +116,8 @@ def highest(values_N: ArrayLike, share: float = 0.2) -> Flags:
 
 
 def outcome_groups(success_R: ArrayLike) -> Ints:
-    """Return the outcome group of each response: 0 for a failure, 1 for a success, -1 for NaN (could not be verified).
+    """Return the outcome group of each response: 0 for a failure, 1 for a success, and -1 for a response that could not
+    be verified (NaN).
 
     >>> outcome_groups([1.0, 0.0, float("nan")]).tolist()
     [1, 0, -1]

@@ -23,7 +23,7 @@ class Moved(NamedTuple):
 
     Attributes:
         tokens: number of tokens.
-        risen, fallen: sum of the positive changes (risen) and of the negative changes (fallen, at most 0).
+        risen, fallen: the sum of all positive changes (risen), and the sum of all negative changes (fallen, at most 0).
         size: mean absolute change; NaN if there are no tokens.
         beyond: share of the tokens whose probability changed by more than :data:`LARGE`; NaN if there are no tokens.
         excluded: number of tokens with a NaN change.
@@ -38,7 +38,9 @@ class Moved(NamedTuple):
 
 
 class Correlation(NamedTuple):
-    """A rank correlation with its interval; NaN if undefined. ``excluded`` is the number of responses with a NaN."""
+    """A rank correlation with its interval; values are NaN if they are undefined. ``excluded`` is the number of
+    responses that were excluded because a value is NaN.
+    """
 
     value: float
     low: float
@@ -54,7 +56,7 @@ def moved(changes_T: ArrayLike, lengths_R: ArrayLike, success_R: ArrayLike) -> d
     responses. Responses that could not be verified (NaN) count only in ``"all"``.
 
     Raises:
-        ValueError: the lengths do not add up to the tokens.
+        ValueError: the sum of the lengths is not the number of tokens.
 
     Source: STILL report, arXiv 2508.07534, section 3.2.2 and Figure 4(a).
 
@@ -78,7 +80,8 @@ def largest_by_group(
     labels: Sequence[Label],
     share: float = 0.2,
 ) -> Profile:
-    """Return the share of each group's tokens that are among the most-changed ``share`` of all tokens.
+    """Return, for each group, the share of the group's tokens that changed most. A token changed most if it is among
+    the fraction ``share`` of all tokens with the largest absolute changes.
 
     If a group's tokens change as much as tokens overall, the group's value is ``share``. A larger value means that
     training changes the group's tokens more. Ties are handled as in :func:`highest`. The bootstrap does not recompute
@@ -136,13 +139,13 @@ def rank_correlation(
     seed: int = 0,
     problems_R: ArrayLike | None = None,
 ) -> Correlation:
-    """Return Spearman's rank correlation, with mean ranks for ties and a bootstrap interval over responses.
+    """Return Spearman's rank correlation, with mean ranks for ties, and with a bootstrap interval over responses.
 
     Responses to one problem are correlated, so problems are resampled instead if ``problems_R`` (the problem of each
     response) is given. Ranks are recomputed in every resample.
 
-    Degenerate cases: pairs with a NaN are excluded and counted. The result is NaN for fewer than three pairs, or if x
-    or y is constant. Resamples in which x or y is constant are excluded. The function imports scipy.
+    Degenerate cases: pairs with a NaN value are excluded and counted. The result is NaN for fewer than three pairs, or
+    if x or y is constant. Resamples in which x or y is constant are excluded. The function imports scipy.
 
     Raises:
         ValueError: ``x_R`` and ``y_R`` differ in length.

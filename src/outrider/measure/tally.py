@@ -19,8 +19,8 @@ class TallyEntry(NamedTuple):
     """The data of one response that a tally counts.
 
     Attributes:
-        outcome: outcome of the verdict; None if the response was never verified, and so cannot be scored.
-        answer: answer text from the verifier; ``""`` without an answer text.
+        outcome: outcome of the verdict; None if the response was never verified and therefore cannot be scored.
+        answer: answer text from the verifier; ``""`` if the verifier returned no answer text.
         truncated: whether a limit truncated the response.
         tokens: number of tokens sampled by the policy; 0 if unknown.
         entropy_sum, entropy_tokens: sum of the entropies, in nats, over the tokens that the policy sampled, and the
@@ -49,19 +49,19 @@ class Tally:
     """Counts of the sampled responses to one problem. Some fields also count the greedy response.
 
     Responses that could not be verified (timeout or error) count in ``samples``, but not in ``scorable``, which is the
-    ``n`` of pass@k. So ``n`` may differ between problems. Unparseable and truncated responses count in ``n``. The
-    verdict decides whether such a response succeeds; usually it fails.
+    ``n`` of pass@k. Therefore, ``n`` may differ between problems. Unparseable and truncated responses count in ``n``.
+    The verdict decides whether such a response succeeds; usually it fails.
 
     Attributes:
         problem, level: problem id and difficulty label.
         samples: number of sampled responses.
         scorable, successes: number of verified responses (n of pass@k), and of correct responses (c of pass@k).
         votes: number of verified responses that were parsed, not truncated, and have an answer text.
-        majority: success of the most frequent answer, see :func:`outrider.measure.majority.majority_or_unknown`; NaN
-            without a verified sample, or if the answers of verified responses are unknown.
-        greedy: success of the greedy response, 1 or 0; NaN if there is no greedy response, or if the greedy response
-            could not be verified.
-        truncated, unparseable: number of truncated and of unparseable samples.
+        majority: success of the most frequent answer (:func:`outrider.measure.majority.majority_or_unknown`); NaN if no
+            sample was verified, or if the answers of verified responses are unknown.
+        greedy: success of the greedy response, which is 1 or 0; NaN if there is no greedy response, or if it could not
+            be verified.
+        truncated, unparseable: the number of truncated samples, and the number of unparseable samples.
         timeouts, errors: number of responses, including the greedy one, for which the verifier exceeded its time limit
             (timeouts) or failed (errors).
         tokens, greedy_tokens: number of tokens that the policy generated in the samples, and in the greedy response.
@@ -90,7 +90,9 @@ class Tally:
 
     @property
     def label(self) -> str:
-        """The level, with the test set's name as prefix because levels differ between test sets; "" without a level."""
+        """The level, prefixed with the test set's name because levels differ between test sets; "" if there is no
+        level.
+        """
         return f"{self.test_set}/{self.level}" if self.test_set and self.level else self.level
 
     @staticmethod

@@ -1,4 +1,6 @@
-"""Finds problems that k rollouts do not solve, their overlap between models, and how many are unsolved by chance."""
+"""Finds the problems that k rollouts do not solve, their overlap between models, and the number that is unsolved by
+chance.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,9 @@ class Unsolved:
     """The problems of one model, split by whether ``k`` rollouts solve them.
 
     Attributes:
-        k: minimum number of failed rollouts for a problem to count as unsolved.
+        k: the number of verified rollouts that must all fail before a problem counts as unsolved.
         unsolved: problems with ``k`` or more verified rollouts and no success.
-        solved: problems with a success, whatever their number of rollouts.
+        solved: problems with a success, regardless of the number of rollouts.
         undecided: problems with fewer than ``k`` verified rollouts and no success.
     """
 
@@ -34,12 +36,11 @@ class Unsolved:
 
 
 def unsolved(problems: Sequence[str], n: ArrayLike, c: ArrayLike, k: int) -> Unsolved:
-    """Split the problems into problems that one model solved, problems that the model did not solve, and undecided
-    problems.
+    """Split the problems of one model into solved, unsolved and undecided problems.
 
     For each problem, ``n`` is the number of verified rollouts and ``c`` the number of successes, as in
-    :func:`pass_at_k`. All rollouts count, even beyond ``k``, and a problem with one success is solved. So compare only
-    models with equal numbers of rollouts.
+    :func:`pass_at_k`. All rollouts count, even if there are more than ``k``, and a problem with at least one success is
+    solved. Therefore, compare only models with equal numbers of rollouts.
 
     Raises:
         ValueError: two problems share an id, or :func:`pass_at_k` rejects the counts.
@@ -69,10 +70,10 @@ class Overlap:
 
     Attributes:
         models: names of the models, in the given order.
-        regions: for every non-empty set of models (names in the order of ``models``), the problems that every model in
-            the set leaves unsolved and every other model solves. Every set has an entry, and larger sets come later.
+        regions: for every non-empty set of models (names in the order of ``models``), the problems that no model in the
+            set solves and every other model solves. Every set has an entry, and larger sets come later.
         solved_by_all: problems that every model solves.
-        excluded: problems that are in no region because some model has too few or no rollouts for them.
+        excluded: problems that belong to no region, because some model has too few rollouts for them or none at all.
     """
 
     models: tuple[str, ...]
@@ -147,7 +148,7 @@ def pass_rate_bound(k: ArrayLike, alpha: float = 0.05) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class PassRates:
-    r"""The distribution of pass rates over problems, a Beta(a, b) that :func:`fit_pass_rates` fits.
+    r"""The distribution of pass rates over problems: the Beta(a, b) distribution that :func:`fit_pass_rates` fits.
 
     Attributes:
         a, b: shape parameters; NaN if the fit is not possible.
@@ -169,8 +170,8 @@ class PassRates:
 
         ``samples`` has the number :math:`k_P` of rollouts of each unsolved problem, all of which failed. After
         :math:`k` failures, the distribution of a problem's pass rate is Beta(a, b + k). Under a beta distribution,
-        enough rollouts solve every problem. So "unlucky" means that ``more`` rollouts (for example, as many as before)
-        would solve the problem, which can be checked by sampling these rollouts.
+        enough rollouts solve every problem. Therefore, "unlucky" means that ``more`` rollouts (for example, as many as
+        before) would solve the problem. This can be checked by sampling these rollouts.
         """
         samples_P = np.asarray(samples, dtype=np.int64)
         log_M = self._log_missed(int(samples_P.max(initial=0)) + more)
@@ -183,16 +184,17 @@ class PassRates:
 
 
 def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
-    r"""Fit a Beta(a, b) to the pass rates of problems, by maximum likelihood of the beta-binomial for their counts.
+    r"""Fit a Beta(a, b) distribution to the pass rates of problems. The fit maximises the beta-binomial likelihood of
+    the problems' counts.
 
     .. math:: \ell(a, b) = \sum_P \Big[ \sum_{i<c_P} \ln(a + i) + \sum_{i<n_P-c_P} \ln(b + i)
               - \sum_{i<n_P} \ln(a + b + i) \Big]
 
     The observed rate of every unsolved problem is 0, but the fit assigns higher rates to some of these problems. If
     many problems have a rate of 0.05, some problems with 0 successes in 8 rollouts have this rate as well. A beta
-    distribution plus a share of impossible problems would be more realistic. But with few rollouts this share cannot be
-    distinguished from a small ``a``, so ``unlucky`` is biased upwards if impossible problems exist. The fit assumes
-    that problems are exchangeable; if they are not, fit each difficulty level separately.
+    distribution plus a share of impossible problems would be more realistic. However, with few rollouts this share
+    cannot be distinguished from a small ``a``. Therefore, ``unlucky`` is biased upwards if impossible problems exist.
+    The fit assumes that problems are exchangeable; if they are not, fit each difficulty level separately.
 
     ``a`` and ``b`` are limited to the range from 1e-3 to 1e4. A fit at a limit (for example if all rates are equal) is
     returned unchanged. The function imports scipy.
@@ -237,6 +239,7 @@ def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
 
 
 def _longer_than(i: Ints, counts_P: Ints) -> Ints:
-    """Return, for each ``i``, how many counts exceed ``i``: the likelihood contains the term for ``i`` this many
-    times."""
+    """Return, for each ``i``, the number of counts that exceed ``i``, which is how often the likelihood contains the
+    term for ``i``.
+    """
     return len(counts_P) - np.searchsorted(np.sort(counts_P), i, side="right")

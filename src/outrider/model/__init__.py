@@ -1,1 +1,1 @@
-"""Hugging Face causal LMs for sampler and learner: how they are loaded, and their attention and LM head."""
+"""Hugging Face causal LMs, as used by the sampler and the learner: loading, attention, and the LM head."""

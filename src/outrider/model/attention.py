@@ -65,7 +65,7 @@ def use_own(model: PreTrainedModel) -> None:
 
 
 class _CallRecorder:
-    """A plan that records which layers call it; every token attends only to itself."""
+    """A plan that records the layers that call it. In this plan, every token attends only to itself."""
 
     def __init__(self, called: set[int]) -> None:
         self._called = called

@@ -12,8 +12,9 @@ from outrider.record.disk import disk_refused
 
 
 def cache_folder() -> Path:
-    """Return the folder ``$OUTRIDER_CACHE`` if set, else ``outrider`` in ``$XDG_CACHE_HOME`` if set, else in
-    ``~/.cache``."""
+    """Return the cache folder: ``$OUTRIDER_CACHE`` if this variable is set; otherwise, the folder ``outrider`` in
+    ``$XDG_CACHE_HOME`` or, if that is not set either, in ``~/.cache``.
+    """
     own, shared = os.environ.get("OUTRIDER_CACHE"), os.environ.get("XDG_CACHE_HOME")
     place = Path(own) if own else (Path(shared) if shared else Path.home() / ".cache") / "outrider"
     return place.expanduser()
@@ -21,7 +22,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def making(place: Path) -> Iterator[None]:
-    """Context manager for building a folder of the cache, which only one process can enter at a time.
+    """Context manager for building one folder of the cache. Only one process at a time can enter it.
 
     Raises:
         UserError: the folder cannot be written.

@@ -26,7 +26,7 @@ _GIVEN = ("messages", "raise_exception", "strftime_now")  # variables that trans
 
 
 class _Generation(Extension):
-    """The Jinja tag ``generation`` of transformers, with which templates mark assistant tokens."""
+    """The Jinja tag ``generation`` from transformers. Chat templates use this tag to mark assistant tokens."""
 
     tags = {"generation"}  # noqa: RUF012 - as the base class declares it
 
@@ -65,8 +65,8 @@ def observation_text(tokenizer: PreTrainedTokenizerBase, text: str, last: str, a
     their thinking), but sampled tokens never change.
 
     Args:
-        last: text of the last token of the policy's turn; if the template also writes this token at the end of the
-            turn, it is not repeated.
+        last: text of the last token of the policy's turn. If the template also writes this token at the end of the
+            turn, the token is not repeated.
 
     Raises:
         UserError: the template's output does not contain the policy's turns.
@@ -95,8 +95,9 @@ def prompt_end(tokenizer: PreTrainedTokenizerBase, options: PolicyOptions) -> st
 def refuse_other_calls(
     tokenizer: PreTrainedTokenizerBase, tools: list[dict[str, Any]], arguments: Arguments = _NONE
 ) -> None:
-    """Raise UserError if a chat template does not show tools, or if :mod:`outrider.environments.tool_calls` cannot read
-    its tool calls or write its tool answers."""
+    """Raise UserError if the chat template does not show tools. Also raise UserError if
+    :mod:`outrider.environments.tool_calls` does not support the template's format of tool calls and tool answers.
+    """
 
     def written(*messages: dict[str, Any], shown: bool = False) -> str:
         asked = [{"role": "user", "content": "?"}, *messages]
@@ -123,14 +124,14 @@ def refuse_other_calls(
 
 
 def chat_of(problem: Problem, options: PolicyOptions) -> list[dict[str, Any]] | None:
-    """Return the messages of a problem, of which the last is from the user; None without ``options.chat``.
+    """Return the messages of a problem, the last of which is from the user. If ``options.chat`` is off, return None.
 
-    If the prompt is a list of messages, the messages are unchanged. If the prompt is a text, it becomes a user message
-    without surrounding white space: a plain prompt ends with white space as a separator, but a template has its own
-    separators.
+    If the prompt is a list of messages, the messages are unchanged. If the prompt is a text, the text becomes a user
+    message, and white space around it is removed. A plain prompt may end with white space as a separator, but a
+    template has its own separators.
 
     Raises:
-        UserError: the prompt is a list of messages, but ``options.chat`` is off, or there is a second system message.
+        UserError: the prompt is a list of messages but ``options.chat`` is off, or there would be two system messages.
     """
     before = problem.messages_before
     if not options.chat:

@@ -1,9 +1,9 @@
-"""The head of :mod:`outrider.model.head` with its passes over logits compiled by ``torch.compile``.
+"""The LM head of :mod:`outrider.model.head`, in which ``torch.compile`` compiles the passes over logits.
 
 On a GPU, PyTorch's own operations read or write a chunk of float32 logits about two dozen times in a forward and
 backward pass. A compiled function reads the chunk only two or three times, and in the dtype of matmuls. Matmuls, chunks
-and results are the same as in that module: log-probabilities and entropies have at least float32, and gradients of
-weight and bias are summed in at least float32.
+and results are the same as in :mod:`outrider.model.head`. Log-probabilities and entropies are at least float32, and the
+gradients of weight and bias are summed in at least float32.
 """
 
 from __future__ import annotations

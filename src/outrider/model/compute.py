@@ -25,7 +25,7 @@ class ComputePath(NamedTuple):
         left_pads: on the plain path, whether contexts of different lengths are decoded together, left-padded as in
             ``generate``. If False, only contexts of equal length are decoded together, without a mask, because some
             models ignore masks.
-        keeps: whether the sampler reuses a rollout's KV cache between turns; if False, the whole context is prefilled
+        keeps: whether the sampler reuses a rollout's KV cache between turns. If False, the whole context is prefilled
             in every turn.
         compiled: whether the LM head of the fused and the packed path is compiled (``learn.compile``).
     """

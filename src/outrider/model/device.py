@@ -17,7 +17,7 @@ class Placement(NamedTuple):
     """The placement of a policy on this machine's devices.
 
     Attributes:
-        device: ``cuda:0``; ``cpu`` without CUDA; under torchrun, the GPU of the local rank.
+        device: ``cpu`` if there is no CUDA device; otherwise ``cuda:0`` or, under torchrun, the GPU of the local rank.
         dtype: dtype of matmuls.
         attention: the learner's attention kernel (:mod:`outrider.model.unpadded`).
     """
@@ -43,5 +43,7 @@ def placement(dtype: str = "float32") -> Placement:
 
 
 def products_in(dtype: torch.dtype, device: torch.device) -> AbstractContextManager[None]:
-    """Context manager in which matmuls use ``dtype``, for weights of any dtype; no effect for float32."""
+    """Context manager in which matmuls use ``dtype``, for weights of any dtype. If ``dtype`` is float32, the context
+    manager has no effect.
+    """
     return torch.autocast(device.type, dtype, enabled=dtype is not torch.float32)

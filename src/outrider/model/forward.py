@@ -27,7 +27,7 @@ pass."""
 
 
 class Continuation(NamedTuple):
-    """A context, and the own tokens that follow it, without other data."""
+    """Only a context and the own tokens that follow the context."""
 
     context_ids: Ids
     token_ids: Ids
@@ -50,7 +50,7 @@ def own_statistics(
     Args:
         path: compute path of the policy.
         dtype: dtype of matmuls.
-        top: number of likeliest tokens per position whose log-probabilities are returned.
+        top: the number of most likely tokens per position for which log-probabilities are returned.
     """
     device = next(model.parameters()).device
     if path.name == "plain":
@@ -69,8 +69,9 @@ def _plain_statistics(
     model: PreTrainedModel, rows: Sequence[Packable], temperature: float, top: int
 ) -> TokenStatistics:
     """Return statistics from the model's own forward pass and head. Rows are split into parts of at most
-    ``MOST_LOGITS`` logits, but every part has at least one row. With several parts, the backward pass recomputes each
-    part."""
+    ``MOST_LOGITS`` logits, but every part has at least one row. If there are several parts, the backward pass
+    recomputes each part.
+    """
 
     def statistics(part: Sequence[Packable]) -> TokenStatistics:
         return logit_statistics(*_own_logits(model, part), temperature, top)
@@ -88,7 +89,7 @@ def _plain_statistics(
 
 
 def _own_logits(model: PreTrainedModel, rows: Sequence[Packable]) -> tuple[Tensor, Tensor]:
-    """Return the logits that predict the rows' own tokens, ``[N, V]``, and the own tokens, ``[N]``.
+    """Return the logits that predict the rows' own tokens (``[N, V]``), and the own tokens themselves (``[N]``).
 
     The logits are from the model's own forward pass, with rows padded on the right.
     """
@@ -110,7 +111,8 @@ def _own_logits(model: PreTrainedModel, rows: Sequence[Packable]) -> tuple[Tenso
 
 
 def own_hidden(model: PreTrainedModel, rows: Sequence[Packable]) -> tuple[Tensor, Tensor]:
-    """Return the hidden states that predict the own tokens of packed rows, ``[N, H]``, and the own tokens, ``[N]``.
+    """Return the hidden states that predict the own tokens of packed rows (``[N, H]``), and the own tokens themselves
+    (``[N]``).
 
     The model's attention must be routed through plans. A row needs at least one token of context.
     """

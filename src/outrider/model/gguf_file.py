@@ -40,7 +40,8 @@ def gguf_file(name: str) -> Path:
     The distribution's modules are not imported.
 
     Raises:
-        UserError: the file or distribution does not exist, or the distribution has no GGUF file or several.
+        UserError: the file or the distribution does not exist, or the distribution contains no GGUF file or more than
+            one.
     """
     if not name.startswith(PACKAGE):
         file = Path(name).expanduser()
@@ -71,8 +72,8 @@ def folder_of_gguf(name: str) -> str:
     If several processes need the folder, one converts the file and the others wait.
 
     Raises:
-        UserError: the file does not exist, is damaged, lacks weights, has an unknown architecture, or is one of several
-            parts; a package that reads the file is missing; or the folder cannot be written.
+        UserError: the file does not exist, is damaged, lacks weights, has an unknown architecture, or is only one part
+            of a model. Also if a package that reads the file is missing, or if the folder cannot be written.
     """
     file = gguf_file(name)
     if _PART.search(file.stem):
@@ -87,7 +88,7 @@ def folder_of_gguf(name: str) -> str:
 
 
 def converted_folder(name: str) -> Path | None:
-    """Return the folder of a GGUF model if it was converted earlier, else None.
+    """Return the folder of a GGUF model if the model has already been converted; otherwise, return None.
 
     Raises:
         UserError: the file does not exist.
@@ -114,7 +115,9 @@ def precision_of(folder: str) -> str:
 
 @lru_cache
 def _digest(file: Path, size: int, changed: int) -> str:
-    """Return the digest of the file's content, cached per process for each size and modification time."""
+    """Return the digest of the file's content. Within a process, the digest is cached for each combination of file,
+    size and modification time.
+    """
     digest = hashlib.blake2b(digest_size=8)
     with file.open("rb") as content:
         while block := content.read(1 << 24):
@@ -140,7 +143,7 @@ def _convert(name: str, file: Path, place: Path) -> None:
 
 
 def _read(name: str, file: Path) -> tuple[Any, Any]:
-    """Read tokenizer and model from the file with transformers."""
+    """Read the tokenizer and the model from the file with transformers."""
     try:
         import accelerate  # noqa: F401 - transformers' error for a missing package has several lines
         import gguf  # noqa: F401
@@ -171,7 +174,9 @@ def _read(name: str, file: Path) -> tuple[Any, Any]:
 
 
 def _refuse_unreadable(name: str, folder: Path) -> None:
-    """Raise UserError if a run could not load the tokenizer, since some files need certain versions of transformers."""
+    """Raise UserError if the installed transformers cannot use the tokenizer, since the tokenizers of some files need
+    certain versions of transformers.
+    """
     from transformers import AutoTokenizer, __version__
 
     try:

@@ -1,4 +1,4 @@
-"""Log-probabilities and entropies of target tokens without a full ``[tokens, vocabulary]`` tensor.
+"""Computes log-probabilities and entropies of target tokens without creating a full ``[tokens, vocabulary]`` tensor.
 
 The LM head is applied to chunks of tokens; the backward pass recomputes each chunk's logits. Peak memory is a few times
 one chunk of :func:`most_logits` floats.
@@ -22,7 +22,7 @@ more than a third of an optimizer step of Qwen2.5 0.5B on an H100 (``docs/log.md
 
 
 def most_logits(device: torch.device) -> int:
-    """Return the maximum number of logits in memory on this device.
+    """Return the maximum number of logits that are in memory at once (one chunk) on this device.
 
     >>> most_logits(torch.device("cuda")) // most_logits(torch.device("cpu"))
     8
@@ -36,8 +36,8 @@ class TokenStatistics(NamedTuple):
     Attributes:
         logprobs_T: log-probability of the token.
         entropies_T: entropy of the distribution.
-        top_TK: log-probabilities of the K likeliest tokens, in descending order; of all tokens if the vocabulary is
-            smaller.
+        top_TK: log-probabilities of the K most likely tokens, in descending order. If the vocabulary has fewer than K
+            tokens, all of them are included.
     """
 
     logprobs_T: Tensor
@@ -53,12 +53,13 @@ def token_statistics(
     temperature: float = 1.0,
     top: int = 0,
 ) -> TokenStatistics:
-    r"""Return the log-probability of each target, the entropy of its distribution, and the ``top`` likeliest tokens.
+    r"""Return the log-probability of each target, the entropy of its distribution, and the ``top`` largest
+    log-probabilities.
 
-    With :math:`z = (W h + b) / \tau` in at least float32: :math:`\log p_y = z_y - \log\sum_v e^{z_v}` and
-    :math:`H = \log\sum_v e^{z_v} - \sum_v p_v z_v`. All results are differentiable in hidden states, weight and bias.
-    For zero tokens the tensors are empty. Matmuls use the dtype of the hidden states; the gradients of weight and bias
-    are summed, and returned, in at least float32.
+    With :math:`z = (W h + b) / \tau` in at least float32: :math:`\log p_y = z_y - \log\sum_v e^{z_v}` and :math:`H =
+    \log\sum_v e^{z_v} - \sum_v p_v z_v`. All results are differentiable in hidden states, weight and bias. If there are
+    no tokens, the tensors are empty. Matmuls use the dtype of the hidden states. The gradients of weight and bias are
+    summed and returned in at least float32.
 
     >>> h, w = torch.randn(3, 4), torch.randn(7, 4)
     >>> lp, _, _ = token_statistics(h, w, None, torch.tensor([0, 6, 2]))
@@ -150,8 +151,9 @@ class _TokenStatistics(torch.autograd.Function):
 
 
 def add_product(total_VH: Tensor, grad_tV: Tensor, hidden_tH: Tensor) -> None:
-    """Add ``grad.T @ hidden`` to ``total``, one part of the vocabulary at a time, since the full product would need as
-    much memory as the gradient."""
+    """Add ``grad.T @ hidden`` to ``total``, one part of the vocabulary at a time. The full product would need as much
+    memory as the gradient.
+    """
     size = max(1, most_logits(hidden_tH.device) // hidden_tH.shape[1])
     for start in range(0, len(total_VH), size):
         part = slice(start, start + size)
@@ -172,6 +174,6 @@ def _logprobs(hidden: Tensor, weight: Tensor, bias: Tensor | None, temperature: 
 
 
 def _expectation(logps_tV: Tensor) -> Tensor:
-    """Return the sum of p log p over the vocabulary, where tokens with p = 0 add 0."""
+    """Return the sum of p log p over the vocabulary. Tokens with p = 0 contribute 0."""
     # a masked logit has log p = -inf and p = 0, whose product would be NaN
     return (logps_tV.exp() * logps_tV.clamp_min(torch.finfo(logps_tV.dtype).min)).sum(-1)

@@ -1,4 +1,4 @@
-"""Loads and saves policies. A model is named by a shipped base, a folder, or its name on the Hugging Face hub."""
+"""Loads and saves policies. A model's name is a shipped base, a folder, or a name on the Hugging Face hub."""
 
 from __future__ import annotations
 
