@@ -1,4 +1,5 @@
-"""Saves and loads checkpoints, which have the complete state to resume a run as if it had never been interrupted.
+"""Saves and loads checkpoints. A checkpoint has the complete state of a run, so that the run can resume as if it had
+never been interrupted.
 
 Checkpoints contain no random state, because the seed of every random draw is derived from the draw's identity.
 """
@@ -62,8 +63,8 @@ class Checkpoints:
         Args:
             write: function that writes the learner's files to a folder. The manifest's hashes are computed from the
                 files on disk, so that no copy in memory is needed.
-            once: function that calls its argument. If several processes save together, it does so on one process and
-                broadcasts the result.
+            once: function that calls its argument. If several processes save together, the function calls its argument
+                in one process only and broadcasts the result.
 
         Raises:
             UserError: the write fails. Earlier checkpoints do not change.
@@ -103,7 +104,7 @@ class Checkpoints:
             raise disk_refused(final, error) from error
 
     def undamaged_before(self, step: int) -> int | None:
-        """Return the step of the newest undamaged checkpoint before ``step``; None without such a checkpoint."""
+        """Return the step of the newest undamaged checkpoint before ``step``, or None if there is none."""
         earlier = {at: folder for at, folder in checkpoints(self.folder).items() if at < step}
         return next((at for at in reversed(earlier) if _damage(earlier[at]) is None), None)
 

@@ -19,8 +19,9 @@ class Resumer:
 
     Args:
         recipe: recipe with which the command resumes the run.
-        surroundings: function that returns all other inputs that determine a run's results, by name: the task, the
-            ranks and the reference policy. It is called only when needed, since a task's identity may need its data.
+        surroundings: function that returns all other inputs that determine a run's results: the task, the ranks and the
+            reference policy, by name. It is called only when needed, since computing a task's identity may require
+            loading the task's data.
     """
 
     def __init__(
@@ -35,8 +36,8 @@ class Resumer:
         return {"config": self._recipe.resolved(), **self._surroundings()}
 
     def begun_anew(self, folder: RunFolder) -> list[str] | None:
-        """Restart a run that was stopped before its first checkpoint, and return messages. Return None for all other
-        runs."""
+        """Restart a run that was stopped before its first checkpoint, and return messages for the user. Return None if
+        the run has a checkpoint."""
         if self._checkpoints.last is not None:
             return None
         folder.rewind(-1)

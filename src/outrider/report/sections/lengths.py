@@ -36,7 +36,7 @@ def section(run: RunData) -> Section | None:
 
 
 def _measure(run: RunData, unit: str) -> None:
-    """Create the relation ``measured`` of lengths; texts are read at most once."""
+    """Create the relation ``measured``, which has the length of each response. Texts are read at most once."""
     what, length, source = ("VIEW", "length", "seen") if unit == "tokens" else ("TABLE", "length(text)", "with_text")
     outcome = "CASE success WHEN 1 THEN 'correct' WHEN 0 THEN 'not correct' ELSE 'not verified' END"
     run.db.execute(

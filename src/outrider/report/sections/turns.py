@@ -16,7 +16,7 @@ _MOST = 8  # rollouts with at least this number of turns share one row
 
 def section(run: RunData) -> Section | None:
     """Return a section with turns and observed tokens per rollout along training, the share of turns with an error, and
-    success by number of turns. The result is None if there are no environments."""
+    success by number of turns. The result is None if no rollout has several turns, observed tokens or turn errors."""
     there = one(
         query(run, "SELECT max(turns) AS turns, sum(observed) AS observed, sum(turn_errors) AS errors FROM seen")
     )
