@@ -59,7 +59,8 @@ class Served:
     """The current page, shared with the threads that answer requests.
 
     Attributes:
-        version: digest of the page. An open page polls this digest, and reloads only when the digest has changed.
+        version: digest of the page. An open page polls this digest, and fetches the page again only when the digest has
+            changed.
         error: the reason why the latest rebuild failed; "" if the rebuild succeeded.
         visited: event that is set whenever an open page polls the version.
     """

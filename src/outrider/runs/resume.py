@@ -18,7 +18,7 @@ class Resumer:
     """Finds the checkpoint from which a run resumes, and raises an error if the run's settings have changed.
 
     Args:
-        recipe: recipe with which the command resumes the run.
+        recipe: recipe that the resuming command specifies.
         surroundings: function that returns all other inputs that determine a run's results: the task, the ranks and the
             reference policy, by name. It is called only when needed, since computing a task's identity may require
             loading the task's data.
@@ -47,10 +47,10 @@ class Resumer:
     def checkpoint(self, folder: RunFolder, force: bool) -> Checkpoint:
         """Return the newest checkpoint up to which the run's records are complete.
 
-        Damaged checkpoints and later checkpoints are moved away.
+        Damaged checkpoints, and checkpoints later than the returned one, are moved away.
 
         Raises:
-            UserError: no such checkpoint exists; or, without ``force``, the run was started with other settings.
+            UserError: no such checkpoint exists, or the run was started with other settings and ``force`` is False.
         """
         newest, self._notices = self._checkpoints.load_last()
         differences = self._differences(newest.state)

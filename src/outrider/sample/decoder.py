@@ -49,18 +49,18 @@ class Decoder(Protocol[C]):
     """Prefills each context once, then decodes all rows that continue this context, token by token."""
 
     def prefill(self, ids_CT: Tensor, starts_C: Tensor) -> tuple[C, Tensor]:
-        """Prefill left-padded contexts; return their cache and next-token logits.
+        """Prefill left-padded contexts, and return their KV cache and next-token logits.
 
         Context ``c`` starts at column ``starts_C[c]``.
         """
         ...
 
     def proceed(self, ids_CT: Tensor, starts_C: Tensor, standing: Sequence[Standing | None]) -> tuple[C, Tensor]:
-        """Like ``prefill``, but compute only the tokens that the kept KV caches ``standing`` do not contain."""
+        """Like ``prefill``, but compute only tokens that are not in ``standing``, the kept KV caches."""
         ...
 
     def forward(self, ids_BQ: Tensor, cache: C) -> Tensor:
-        """Process ``Q`` new tokens per row, advance ``cache.column`` by ``Q``, and return logits, ``[B, V]``.
+        """Process ``Q`` new tokens per row, advance ``cache.column`` by ``Q``, and return the logits ``[B, V]``.
 
         The logits of a row predict the token after its last new token.
         """
@@ -145,7 +145,8 @@ class PackedDecoder(StoreDecoder):
 
 
 def there(new: Sequence[int], device: torch.device) -> Tensor | None:
-    """Return a mask ``[B, Q]`` of the cached tokens in the last Q columns; None if no token is cached.
+    """Return a mask ``[B, Q]`` that is true where a token in the last Q columns is already cached. Return None if none
+    of these tokens is cached.
 
     Row ``b`` has ``new[b]`` new tokens, and Q is the largest of these numbers.
     """
@@ -156,10 +157,10 @@ def there(new: Sequence[int], device: torch.device) -> Tensor | None:
 
 
 def _passes(new: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Split the rows into ranges of neighbouring rows, and yield the range for each forward pass.
+    """Split the rows into ranges of neighbouring rows, and yield one range per forward pass.
 
-    Within a range, the numbers of new tokens differ by at most a factor of two, and the range has at most
-    ``PREFILL_TOKENS`` tokens, padding included.
+    Within a range, the numbers of new tokens differ by at most a factor of two. A range has at most ``PREFILL_TOKENS``
+    tokens, including padding.
     """
     first = 0
     for end in range(1, len(new) + 1):

@@ -15,7 +15,8 @@ Part = tuple[Tensor, int]
 
 
 class Standing:
-    """A rollout's kept KV cache: the cache of the tokens ``ids`` is in one row of a block, from column ``start`` on."""
+    """A rollout's kept KV cache. One row of a block contains the cache of the tokens ``ids``, from column ``start``
+    on."""
 
     __slots__ = ("block", "ids", "row", "start")
 
@@ -105,11 +106,12 @@ class Kept:
         self._lost[rollout] = tokens
 
     def again(self, rollouts: Iterable[str]) -> None:
-        """Count the lost tokens of ``rollouts`` as recomputed, but only once, since these rollouts share a context."""
+        """Add the tokens whose KV cache was not kept to ``recomputed_tokens``. They count once, since ``rollouts``
+        share a context."""
         self.recomputed_tokens += max((self._lost.get(rollout, 0) for rollout in rollouts), default=0)
 
     def clear(self) -> None:
-        """Drop all KV caches, since a KV cache is invalid after the weights change."""
+        """Drop all KV caches, since they are invalid after a change of the weights."""
         for rollout, standing in self._standing.items():
             self.lose(rollout, len(standing.ids))
         self._standing.clear()

@@ -1,4 +1,4 @@
-"""Shared helpers of samplers, for the contexts and limits of requests, and for building rollouts from sampled
+"""Helpers that samplers share: they compute the contexts and limits of requests, and build rollouts from sampled
 tokens."""
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def prompt_of(request: SampleRequest) -> Ids:
 
 
 def prefix_of(request: SampleRequest) -> Ids:
-    """Return the token ids with which a branch begins, from another rollout's response; empty if there is no prefix."""
+    """Return the token ids of a branch's prefix, which come from another rollout's response. The result is empty if
+    there is no prefix."""
     return _NONE if request.prefix is None else request.prefix.ids
 
 
@@ -131,8 +132,8 @@ def rollouts_of(
 
 
 def decode(tokenizer: PreTrainedTokenizerBase, ids: Sequence[Ids]) -> list[str]:
-    """Decode token ids without special tokens, but with reasoning tags, even if the tokenizer defines the tags as
-    special.
+    """Decode token ids without special tokens. Reasoning tags are kept, even if the tokenizer defines them as special
+    tokens.
 
     Without the tags, an answer could not be separated from the reasoning.
     """

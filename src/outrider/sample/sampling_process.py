@@ -46,11 +46,12 @@ class SamplingProcess:
     Weights are passed through a folder, as for vLLM servers. The sampling process ends when its parent process ends.
 
     Args:
-        on_main: runs a function on rank 0 and broadcasts the result; every rank has its own sampling process.
+        on_main: function that runs another function on rank 0 and broadcasts the result. Every rank has its own
+            sampling process.
 
     Raises:
-        EngineLostError: any method may raise this error, if the sampling process has died.
-        UserError: any method may raise this error, if the sampler in the process raises it.
+        EngineLostError: the sampling process has died. Any method may raise this error.
+        UserError: the sampler in the sampling process raises this error. Any method may raise it again in this process.
     """
 
     engines = 1

@@ -41,13 +41,13 @@ class Store:
         return len(self.starts_B)
 
     def positions(self, width: int) -> Tensor:
-        """Return the positions of the next ``width`` tokens, ``[B, width]``; padding has position 0."""
+        """Return the positions of the next ``width`` tokens, ``[B, width]``. Padding has position 0."""
         at = torch.arange(self.column, self.column + width, device=self.starts_B.device)
         return (at[None] - self.starts_B[:, None]).clamp_min(0)
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
-        """Append ``k`` and ``v`` to the KV cache, then compute attention: ``q`` is ``[B, H, Q, D]``, the result ``[B,
-        Q, H, D]``.
+        """Append ``k`` and ``v`` to the KV cache, then compute attention. ``q`` is ``[B, H, Q, D]``, and the result is
+        ``[B, Q, H, D]``.
 
         The caller advances ``column`` once all layers have processed the tokens.
         """
@@ -132,7 +132,8 @@ class Store:
             self.values[layer] = self._rows(self.values[layer], row_of_B, 2)
 
     def _rows(self, old: Tensor, row_of_B: Tensor, columns: int) -> Tensor:
-        """Copy rows of a tensor, with room for all columns; ``columns`` is the index of the column dimension."""
+        """Copy rows of a tensor to a new tensor that has room for all columns. ``columns`` is the index of the column
+        dimension."""
         if old.shape[columns] == self.columns:  # whole rows copy in two thirds of the time
             return old.index_select(0, row_of_B)
         shape = list(old.shape)
@@ -158,8 +159,8 @@ class Store:
         self.values[layer] = like.new_empty(self.rows, heads, self.columns, value_dim)
 
     def _hidden(self, heads: int, end: int, window: int | None, dtype: torch.dtype) -> Tensor:
-        """Return the attention bias of a one-token query, ``[B * heads, 1, C]``: -inf for columns hidden from a row,
-        else 0.
+        """Return the attention bias of a one-token query, ``[B * heads, 1, C]``. The bias is -inf for columns hidden
+        from a row, and 0 otherwise.
 
         ``C`` counts the columns that are hidden from at least one row.
         """

@@ -40,15 +40,16 @@ _ON_A_CPU = {"enforce_eager": True, "block_size": 32, "enable_chunked_prefill": 
 class VllmEngine:
     """vLLM's ``LLM`` on this rank's device. The engine runs in this process and does not start other processes.
 
-    vLLM loads the policy from a folder that Outrider writes, not by the policy's name, so that vLLM has exactly the
-    weights that Outrider loaded.
+    vLLM loads the policy from a folder that Outrider writes, instead of by name, so that vLLM has exactly the weights
+    that Outrider loaded.
 
     Args:
         weights: folders for weight syncs.
-        memory: share of a GPU's memory; on a CPU, share of the machine's memory, divided among the ranks.
+        memory: on a GPU, share of the GPU's memory. On a CPU, share of the machine's memory, which is divided among the
+            ranks.
         sleeps: whether :meth:`sleep` frees the GPU memory.
         rank: rank of this process within the run.
-        size: number of the run's processes; every process has its own engine.
+        size: number of processes in the run. Every process has its own engine.
 
     Attributes:
         takes_adapter: whether the engine has the base weights, so that syncs send only the adapter.
