@@ -61,7 +61,7 @@ class Served:
     Attributes:
         version: digest of the page. An open page polls this digest, and fetches the page again only when the digest has
             changed.
-        error: the reason why the latest rebuild failed; "" if the rebuild succeeded.
+        error: the reason why the latest rebuild failed, or "" if it succeeded.
         visited: event that is set whenever an open page polls the version.
     """
 
@@ -71,7 +71,7 @@ class Served:
     visited: threading.Event = field(default_factory=threading.Event)
 
     def take(self, html: str) -> None:
-        """Serve the page ``html`` from now on, marked with its version for page/live.js."""
+        """Serve the page ``html`` from now on. The page contains its version, which page/live.js reads."""
         self.version = hashlib.sha256(html.encode()).hexdigest()[:12]
         self.html = html.replace("<html ", f'<html data-version="{self.version}" ', 1).encode()
         self.error = ""

@@ -1,4 +1,4 @@
-"""The folder of a run, whose files are written so that a kill or a full disk never damages existing files."""
+"""The folder of a run. Its files are written in such a way that a kill or a full disk never damages existing files."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Cache(Protocol):
     """The KV cache of a batch of rows.
 
     A cache has ``columns`` columns, and its first ``column`` columns are filled. The tokens of row ``b`` start at
-    column ``starts_B[b]``; the columns before this start are padding.
+    column ``starts_B[b]``, and earlier columns are padding.
     """
 
     column: int
@@ -30,7 +30,7 @@ class Cache(Protocol):
     starts_B: Tensor
 
     def spread(self, row_of_B: Tensor, columns: int) -> Self:
-        """Return a new cache with ``columns`` columns; its row ``b`` is a copy of this cache's row ``row_of_B[b]``."""
+        """Return a new cache with ``columns`` columns. Its row ``b`` is a copy of this cache's row ``row_of_B[b]``."""
         ...
 
     def keep(self, row_of_B: Tensor, columns: int) -> None:
@@ -38,7 +38,8 @@ class Cache(Protocol):
         ...
 
     def parts(self) -> list[Part] | None:
-        """Return the tensors of the cache; None if the cache has state that cannot be split into rows and columns."""
+        """Return the tensors of the cache, or None if the cache has state that cannot be split into rows and
+        columns."""
         ...
 
 
@@ -71,14 +72,15 @@ class Decoder(Protocol[C]):
         ...
 
     def updated(self) -> None:
-        """Refresh all state derived from the weights; the sampler calls this after the model's weights have changed."""
+        """Refresh all state derived from the weights. The sampler calls this method after the model's weights have
+        changed."""
         ...
 
 
 class StoreDecoder(ABC):
-    """A decoder on Outrider's own KV cache.
+    """A decoder that uses Outrider's own KV cache.
 
-    Its caches can be joined, so any contexts can be prefilled in one call.
+    Since its caches can be joined, one call can prefill any contexts.
     """
 
     @property

@@ -22,11 +22,11 @@ class Drawn(NamedTuple):
 def draw(logits_BV: Tensor, uniforms_B: Tensor, params: SamplingParams) -> Drawn:
     """Sample by inverse CDF: choose the first token whose cumulative probability exceeds the uniform number.
 
-    Inverse CDF needs one random number per token; Gumbel sampling would need one per vocabulary entry. Rounding changes
-    the token only if a cumulative probability is very close to the uniform number. Temperature 0 selects the most
-    likely token. Truncation keeps the ``top_k`` most likely tokens and, of these, the smallest set whose total
-    probability is at least ``top_p``. Truncation affects which token is sampled, but not the token's log-probability or
-    the entropy. A token of probability 0 is never sampled.
+    Inverse CDF needs one random number per token, whereas Gumbel sampling would need one per vocabulary entry. Rounding
+    changes the token only if a cumulative probability is very close to the uniform number. Temperature 0 selects the
+    most likely token. Truncation keeps the ``top_k`` most likely tokens and, of these, the smallest set whose total
+    probability is at least ``top_p``. Truncation affects which token is sampled, but neither the token's
+    log-probability nor the entropy. A token of probability 0 is never sampled.
 
     Degenerate case: if a row's logits contain NaN or +inf, the row's log-probability is NaN.
 

@@ -1,4 +1,5 @@
-"""A decoder for the Llama, Mistral and Qwen families that computes the model's results with fewer, larger operations.
+"""A decoder for the Llama, Mistral and Qwen families. It computes the same results as the model, with fewer and larger
+operations.
 
 Differences from the model's own forward pass: one matmul computes the query, key and value projections, and a second
 matmul computes the gate and up projections. Norm weights are folded into the next matmul. The attention scale is folded
@@ -186,7 +187,7 @@ class FusedDecoder(StoreDecoder):
         return weight if weight is None or self._dtype is torch.float32 else weight.to(self._dtype)
 
     def _by_group(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Interleave the rows of the three projections by key head; each projection is ``[heads * D, I]``.
+        """Interleave the rows of the three projections by key head. Each projection has the shape ``[heads * D, I]``.
 
         For each key head, the result has the rows of its query heads, then of its key, then of its value. The rows of
         queries and keys are ordered in rotary pairs.

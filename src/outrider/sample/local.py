@@ -23,7 +23,7 @@ from outrider.sample.wave import Wave, WaveRow, decode_wave
 
 
 class LocalSampler:
-    """Decodes rollouts in waves; a wave is a batch of rows that share one KV cache.
+    """Decodes rollouts in waves. A wave is a batch of rows that share one KV cache.
 
     Each distinct context (a prompt, or a prompt with another rollout's prefix) is prefilled once per call, and its KV
     cache is copied to all rows that continue it. Finished rows are dropped during decoding. Inside :meth:`keeping`, the

@@ -71,7 +71,8 @@ class LocalSampling(SamplerEngine):
 
 
 class Vllm(SamplerEngine):
-    """Sampling by vLLM: one engine in each of the run's processes, or servers started by ``outrider serve``.
+    """Sampling by vLLM, either with one engine in each of the run's processes, or with servers started by ``outrider
+    serve``.
 
     If there are several servers, all have the same weights, and requests are distributed among them. Weights are synced
     in each step. Servers read the weights from a folder on this machine or on a shared file system, which all servers
@@ -150,7 +151,7 @@ weight-sync check. With this variable, the errors were below 1e-5."""
 
 
 def vllm_rank(rank: int) -> int | None:
-    """Return the smallest adapter rank supported by vLLM that is at least ``rank``; None if there is no such rank.
+    """Return the smallest adapter rank supported by vLLM that is at least ``rank``, or None if there is no such rank.
 
     >>> [vllm_rank(rank) for rank in (1, 9, 16, 300, 513)]
     [8, 16, 16, 320, None]

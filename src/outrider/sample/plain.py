@@ -81,8 +81,8 @@ class PlainDecoder:
 
     Args:
         dtype: matmul dtype.
-        left_pads: whether contexts of different lengths can be batched; see
-            :class:`outrider.model.compute.ComputePath`.
+        left_pads: whether contexts of different lengths can be batched (see
+            :class:`outrider.model.compute.ComputePath`).
     """
 
     def __init__(self, model: PreTrainedModel, dtype: torch.dtype = torch.float32, left_pads: bool = True) -> None:
@@ -145,7 +145,8 @@ class PlainDecoder:
 
 
 def _rows(value: Any, row_of_B: Tensor) -> Any:
-    """Select rows of a tensor, a list of states (RWKV), or a cache (in place); other values are returned unchanged."""
+    """Select rows of a tensor, of a list of states (RWKV), or of a cache (in place). Other values are returned
+    unchanged."""
     if isinstance(value, Tensor):
         return value.index_select(0, row_of_B)
     if isinstance(value, list):

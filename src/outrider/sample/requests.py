@@ -24,7 +24,7 @@ class SampledTokens(NamedTuple):
 
     Attributes:
         logprobs: float32, in the rollout's log-probability mode.
-        entropies: float32, in nats; None if the engine does not return them.
+        entropies: float32, in nats, or None if the engine does not return entropies.
     """
 
     ids: Ids
@@ -55,7 +55,7 @@ def prefix_of(request: SampleRequest) -> Ids:
 
 
 def context_of(request: SampleRequest) -> Ids:
-    """Return all tokens before the sampled tokens (prompt and prefix), int32."""
+    """Return all token ids before the sampled tokens (prompt and prefix), as int32."""
     return np.concatenate([prompt_of(request), prefix_of(request)]).astype(np.int32)
 
 
@@ -146,7 +146,8 @@ def decode(tokenizer: PreTrainedTokenizerBase, ids: Sequence[Ids]) -> list[str]:
 
 @lru_cache(4)
 def _hidden(tokenizer: PreTrainedTokenizerBase) -> frozenset[int] | None:
-    """Return the ids of the special tokens other than reasoning tags; None if no reasoning tag is a special token."""
+    """Return the ids of the special tokens other than reasoning tags, or None if no reasoning tag is a special
+    token."""
     marks = {mark for pair in MARKS.items() for mark in pair}
     added = getattr(tokenizer, "added_tokens_decoder", {})  # custom tokenizers may lack the attribute
     special = {i: str(token) for i, token in added.items() if token.special}

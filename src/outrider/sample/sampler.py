@@ -63,7 +63,7 @@ class Sampler(Protocol):
         ...
 
     def close(self) -> None:
-        """Release all resources; the sampler cannot be used afterwards."""
+        """Release all resources. The sampler cannot be used afterwards."""
         ...
 
 
@@ -97,7 +97,7 @@ class Sleeps(Protocol):
     """A sampler that may free its device memory while the policy is updated."""
 
     def sleep(self) -> None:
-        """Free device memory until the next weight sync; the sampler cannot sample before this sync."""
+        """Free device memory until the next weight sync. The sampler cannot sample before this sync."""
         ...
 
 

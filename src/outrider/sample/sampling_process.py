@@ -26,7 +26,7 @@ class SamplerParts(NamedTuple):
     """The data from which the sampling process builds its sampler.
 
     Attributes:
-        model: name of the model; the first weight sync replaces the model's weights.
+        model: name of the model. The first weight sync replaces the model's weights.
         policy: policy options without an adapter, since synced weights have the adapter merged.
         path: the compute path that was checked in the parent process.
         threads: number of PyTorch threads, which affects the last bits of results.
@@ -119,7 +119,7 @@ class SamplingProcess:
 
 
 class _Kept(NamedTuple):
-    """The KV caches kept in the sampling process; see :class:`outrider.sample.sampler.KeptRollouts`."""
+    """The KV caches that are kept in the sampling process (see :class:`outrider.sample.sampler.KeptRollouts`)."""
 
     process: SamplingProcess
 

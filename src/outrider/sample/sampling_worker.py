@@ -56,8 +56,8 @@ class _Worker:
 
 
 def serve(channel: Connection) -> None:
-    """Receive the parts of a sampler, then method names with arguments; answer each with ``(failed, result or
-    exception)``."""
+    """Receive the parts of a sampler, and then method names with arguments. Answer each message with ``(failed, result
+    or exception)``."""
     failed, worker = _attempted(_Worker, channel.recv())
     while True:
         name, arguments = channel.recv()

@@ -35,8 +35,8 @@ class SelfCheckResult(NamedTuple):
     Attributes:
         gap: the difference between the path's and the model's log-probabilities, with float32 matmuls.
         bound: the largest allowed ``gap``.
-        in_bfloat16: the mean difference of log-probabilities with bfloat16 matmuls; None if the policy uses float32.
-            Rounding causes differences of a few hundredths; a difference above 0.5 is a real error.
+        in_bfloat16: the mean difference of log-probabilities with bfloat16 matmuls, or None if the policy uses float32.
+            Rounding causes differences of a few hundredths, but a difference above 0.5 is a real error.
     """
 
     gap: float
@@ -146,8 +146,8 @@ def _learner_differences(policy: Policy, rows: Sequence[Continuation], wants: Se
 def _sampler_differences(policy: Policy, rows: Sequence[Continuation], wants: Sequence[Tensor]) -> Iterator[Tensor]:
     """Yield differences of the decoder's log-probabilities from the reference values ``wants``.
 
-    Contexts are prefilled together if the decoder can batch the contexts. Then two rows continue each context, and rows
-    are dropped when they end.
+    Contexts are prefilled together if the decoder can batch them. Then two rows continue each context, and rows are
+    dropped when they end.
     """
     decoder, device = decoder_of(policy), policy.model.device
     contexts, together = _together(decoder, rows)

@@ -19,7 +19,7 @@ def serve_command(model: str, port: int, dtype: str, lora: int | None, python: s
     """Replace this process with the server. ``more`` contains vLLM arguments that override those from Outrider.
 
     Args:
-        lora: maximum adapter rank; None disables adapters.
+        lora: maximum adapter rank. None disables adapters.
         python: Python interpreter that has vLLM. None means the current interpreter.
 
     Raises:

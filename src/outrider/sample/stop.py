@@ -1,4 +1,5 @@
-"""Detects stop texts in sampled tokens without decoding, by an automaton over the bytes of the vocabulary's tokens."""
+"""Detects stop texts in sampled tokens without decoding the tokens, with an automaton that reads the bytes of each
+token."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ class StopTable:
     state and token.
 
     The search is an Aho-Corasick automaton over the UTF-8 bytes of the stop texts. It finds a stop text at any
-    position, within one token or across several tokens. State 0 is the initial state; ``matched`` is the absorbing
-    accepting state. Special tokens add no text, so they do not change the state.
+    position, within one token or across several tokens. State 0 is the initial state. ``matched`` is the accepting
+    state, which is absorbing. Special tokens add no text, so they do not change the state.
 
     >>> table = StopTable(["</a>"], [b"x</", b"a", b"a> and", b""])
     >>> state = table.after([0, 3])
@@ -140,7 +141,7 @@ def _byte_level() -> dict[str, int]:
 def _automaton(stops: Sequence[bytes]) -> NDArray[np.int16]:
     """Return the next state for each state and byte, ``[S, 256]``.
 
-    There is one state per prefix of a stop text; the last state is accepting and absorbing.
+    There is one state per prefix of a stop text. The last state is accepting and absorbing.
     """
     starts = {stop[:n] for stop in stops for n in range(len(stop))}
     # the empty prefix sorts first and is state 0; if one stop text begins with another, the search ends at the shorter

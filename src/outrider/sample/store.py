@@ -20,7 +20,7 @@ class Store:
     Keys are stored transposed, as ``[B, KV, D, S]``, and values as ``[B, KV, S, D]``.
 
     Args:
-        starts_B: first column of each row's tokens; earlier columns are padding.
+        starts_B: first column of each row's tokens. Earlier columns are padding.
         columns: number of columns.
     """
 
@@ -63,7 +63,7 @@ class Store:
     def attend_one(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
         """Like ``attend``, but for one token per row and without a copy of keys or values.
 
-        ``q`` and the result are ``[B * KV, H / KV, D]``, grouped by the heads that share a key; ``k`` and ``v`` are
+        ``q`` and the result are ``[B * KV, H / KV, D]``, where heads that share a key form a group. ``k`` and ``v`` are
         ``[B, KV, D]``.
         """
         if self.keys[layer].numel() == 0:  # first write: contexts of one token
@@ -178,7 +178,7 @@ class Store:
 
     def _longest_padding(self) -> int:
         """Return the longest padding of a row, in columns. The value is cached until the rows change, since reading it
-        waits for the GPU."""
+        requires waiting for the GPU."""
         if self._padding is None:
             self._padding = int(self.starts_B.max())
         return self._padding

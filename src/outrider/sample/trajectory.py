@@ -43,7 +43,7 @@ class Trajectory:
         turn: tokens of the current turn, including tokens from a branch's prefix.
         turns: number of turns sent to the environment.
         heard: observations so far. Their positions in the rollout's text are set later.
-        stop: stop reason; None while the rollout continues.
+        stop: stop reason, or None while the rollout continues.
     """
 
     def __init__(self, request: SampleRequest, member: int) -> None:
@@ -93,7 +93,7 @@ class Trajectory:
             self.stop = drawn.stop
 
     def observed(self, ids: Ids, error: bool = False, cut: bool = False) -> None:
-        """Append an observation; ``ids`` is empty if the observation's tokens are excluded."""
+        """Append an observation. ``ids`` is empty if the observation's tokens are excluded from the rollout."""
         self.turn = []
         self.heard.append(Observation(sum(len(part.ids) for part in self._own), len(ids), 0, 0, error, cut))
         if len(ids):
@@ -109,7 +109,7 @@ class Trajectory:
 
     @property
     def last(self) -> int | None:
-        """The last token of the turn that was sent to the environment most recently; None before the first turn."""
+        """The last token of the turn that was sent to the environment most recently, or None before the first turn."""
         if self.replayed:
             return int(self.replayed[0][0][-1]) if self.turns else None
         return int(self.turn[-1][-1]) if self.turns else None

@@ -25,7 +25,7 @@ class TurnSampler:
     A turn is the text that the policy samples up to an end token or a stop text. The text is sent to the rollout's
     environment, and the reply is appended as observed tokens. All rollouts whose environments have replied are batched,
     even if they are in different turns, so a slow environment delays only its own rollout. Sampled tokens are never
-    re-encoded from text; only new observations are encoded.
+    re-encoded from text, and only new observations are encoded.
 
     The first turn uses the rollout's seed. A later turn uses the seed of a branch at the turn's first token. (A branch
     is a rollout that continues a prefix of another rollout.) The environment of a branch is recreated by replay. The
@@ -37,7 +37,7 @@ class TurnSampler:
     Args:
         environments: pool of the task's environments.
         most_turns: maximum number of turns per rollout, including the turns in a branch's prefix.
-        most_rollouts: maximum number of concurrent rollouts; the rollouts of one request always run together.
+        most_rollouts: maximum number of concurrent rollouts. The rollouts of one request always run together.
     """
 
     def __init__(

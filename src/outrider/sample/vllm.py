@@ -23,7 +23,7 @@ from outrider.sample.vllm_server import Holding, ServerLostError, VllmServer
 
 
 class _Answer(NamedTuple):
-    """A server's answer for one rollout; ``tokens`` is None if the server was lost."""
+    """A server's answer for one rollout. ``tokens`` is None if the server was lost."""
 
     server: VllmServer
     tokens: SampledTokens | None = None
@@ -46,7 +46,7 @@ class VllmSampler:
     go to the same server, so that they share the cached prompt or prefix. A server is excluded until the next weight
     sync if it does not answer. It is also excluded if it no longer has this run's weights, because it was restarted or
     another run has synced its weights. The requests of an excluded server are retried on other servers with the same
-    seeds, and only one answer per rollout counts.
+    seeds. Only one answer per rollout counts.
 
     vLLM does not return entropies.
 
@@ -197,7 +197,7 @@ class VllmSampler:
         self._beneath.remove()
 
     def _ask(self, server: VllmServer, job: Job) -> _Answer:
-        """Request a rollout from a server; exclude the server if it is lost."""
+        """Request a rollout from a server, and exclude the server if it is lost."""
         given = self._given.get(server.address)
         if given is None:
             return _Answer(server)

@@ -39,7 +39,7 @@ class Matcher:
         self._known: dict[tuple[str, str | None], Problem | None] = {}
 
     def __call__(self, problem_id: str, prompt: str | None) -> Problem | None:
-        """Return the problem of a response; None if no problem matches."""
+        """Return the problem of a response, or None if no problem matches."""
         key = (problem_id, prompt)
         if key not in self._known:
             self._known[key] = self._find(problem_id, prompt)

@@ -170,8 +170,8 @@ def _column(rows: MetricRows, name: str) -> Floats:
 
 
 def _smooth(y: Floats) -> Floats:
-    """Return the centred running mean, ignoring NaN. The window is a 20th of the run. Windows are shorter at both ends
-    of the run."""
+    """Return the centred running mean, ignoring NaN. The window is a 20th of the run. Windows are shorter at the
+    beginning and at the end of the run."""
     half = len(y) // 40
     known = np.isfinite(y)
     totals = np.concatenate([[0.0], np.cumsum(np.where(known, y, 0.0))])

@@ -66,7 +66,8 @@ def show_command(run: Path, step: int | None, shown: Shown, name: str, locate: L
 def rollouts_to_read(
     rollouts: Sequence[Rollout], n: int, tokenizer: Tokenizer | None = None, source: str = "", full: bool = False
 ) -> Group:
-    """Return at most ``n`` evenly spaced rollouts for ``rich.print``, as a table or, if texts are long, as blocks.
+    """Return at most ``n`` evenly spaced rollouts for ``rich.print``. They form a table or, if texts are long, a list
+    of blocks.
 
     Args:
         rollouts: rollouts in any order. If there are none, the table is empty.
@@ -133,7 +134,7 @@ def _table(shown: _Texts) -> Table:
 
 
 def _blocks(shown: _Texts) -> Group:
-    """Return one block per rollout, as wide as the terminal, with response and verdict.
+    """Return one block per rollout, as wide as the terminal, with the response and its verdict.
 
     A block begins with the problem, unless it is the same as in the previous block.
     """

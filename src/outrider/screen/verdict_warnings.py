@@ -1,4 +1,5 @@
-"""Warns if too many responses in a step have no answer or no verdict, or if no score in a step counts as a success."""
+"""Warns if too many responses in a step have no answer or no verdict, or if the scores of a step suggest that no
+response can succeed."""
 
 from __future__ import annotations
 

@@ -5,8 +5,9 @@
     prompt     11 6 8 9>22:
     response   11-6=5,8 9 5;5+9=14,8 14;8+14=22
 
-A step is ``a o b = c``, then a comma and the remaining numbers. Steps are separated by semicolons; the last step has no
-remaining numbers. Every problem has a solution. The verifier replays the steps, so it does not accept a guessed result.
+A step is ``a o b = c``, then a comma and the remaining numbers. Steps are separated by semicolons, and the last step
+has no remaining numbers. Every problem has a solution. The verifier replays the steps, so it does not accept a guessed
+result.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ class Countdown(Task):
     """Countdown problems. Every size (number of given numbers) in ``sizes`` is equally likely. The ids are
     ``countdown:<sorted numbers>><target>``.
 
-    Training and held-out problems are disjoint by construction: a hash of the sorted numbers and the target decides
-    which problems are held out. A held-out problem therefore stays held out when its numbers are in another order.
+    Training and held-out problems are disjoint by construction, because a hash of the sorted numbers and the target
+    decides which problems are held out. A held-out problem therefore stays held out when its numbers are in another
+    order.
 
     >>> task = Countdown()
     >>> p = task.train(0)
@@ -219,7 +221,8 @@ def _apply(a: int, operator: str, b: int) -> int | None:
 
 
 def _random_solution(draw: Dice, size: int, highest: int, cap: int) -> tuple[list[int], list[Operation]]:
-    """Combine two random numbers by a random legal operator until one number is left, which becomes the target."""
+    """Combine two random numbers with a random legal operator until one number is left. This number becomes the
+    target."""
     while True:
         numbers = [1 + draw.below(highest) for _ in range(size)]
         left, steps = list(numbers), []

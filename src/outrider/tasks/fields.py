@@ -15,7 +15,8 @@ class Fields(dict[str, Any]):
     """The fields of a row by name. A dotted name that is not itself a field selects a nested value. Objects are
     accessed by field name, and lists by index.
 
-    NaN is read as null: data frames use NaN for missing values, and the text "nan" could be mistaken for an answer.
+    NaN is read as null, because data frames use NaN for missing values, and the text "nan" could be mistaken for an
+    answer.
 
     >>> row = Fields({"reward_model": {"ground_truth": "72"}, "prompt": [{"content": "8 * 9?"}], "a.b": 1})
     >>> row["reward_model.ground_truth"], row["prompt.0.content"], row["a.b"]

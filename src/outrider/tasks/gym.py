@@ -1,4 +1,4 @@
-"""A task for any dataset of the package reasoning-gym, verified by the scorer of the dataset."""
+"""A task for any dataset of the package reasoning-gym. The dataset's scorer verifies responses."""
 
 from __future__ import annotations
 

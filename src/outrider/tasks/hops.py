@@ -1,4 +1,5 @@
-"""The built-in agent task: multi-hop questions about random knowledge graphs, answered with a lookup tool.
+"""The built-in agent task: multi-hop questions about random knowledge graphs. The policy answers them with a lookup
+tool.
 
 ::
 
@@ -44,7 +45,7 @@ Facts = dict[str, str]  # from a lookup such as "K.b" to the entities that it le
 
 
 class Hops(TurnTask):
-    """Multi-hop questions. All numbers of hops in ``hops`` are equally likely, and each is a difficulty level.
+    """Multi-hop questions. All numbers of hops in ``hops`` are equally likely, and each number is a difficulty level.
 
     Training and held-out problems are disjoint, because a hash of the question and its facts decides which problems are
     held out.

@@ -36,7 +36,7 @@ class Manner(NamedTuple):
     Attributes:
         words: whether calculations are written in words instead of signs.
         in_parts: whether calculations with numbers above 10 are split into simpler calculations.
-        quotes: whether each calculation follows a quotation of the sentence that it uses.
+        quotes: whether each calculation is preceded by a quotation of the sentence that it uses.
     """
 
     words: bool
@@ -63,7 +63,7 @@ class Story(NamedTuple):
 
 
 class Ranges(NamedTuple):
-    """The largest amount that a story may give, and the largest amount including results of calculations."""
+    """The largest amount that a story may give, and the largest amount that may result from a calculation."""
 
     highest: int
     cap: int
@@ -202,7 +202,7 @@ class _Teller:
         return True
 
     def _another(self) -> str:
-        """Return a person who is not the last one: an earlier person or a new one."""
+        """Return an earlier person or a new person, but not the last person."""
         before = [*self._amounts][:-1]
         if before and self._draw.below(2):
             return self._draw.one_of(before)

@@ -1,4 +1,4 @@
-"""A task for any table of problems, in JSON, CSV or Parquet files or from a Hugging Face dataset."""
+"""A task for any table of problems, from JSON, CSV or Parquet files or from a Hugging Face dataset."""
 
 from __future__ import annotations
 

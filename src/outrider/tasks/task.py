@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Task(Options):
-    """A source of problems that also verifies responses. The fields of a task are its options, and private attributes
+    """A source of problems, which also verifies responses. The fields of a task are its options, and private attributes
     hold its state.
 
     ``train(index)`` returns a problem of an endless, reproducible stream. The same index gives the same problem on
@@ -65,7 +65,7 @@ class SolvedTask(Protocol):
     """A task that can provide correct responses for problems without ``metadata["solution"]``."""
 
     def right(self, problem: Problem) -> str | None:
-        """Return a response that must be accepted as correct; None if the task cannot provide any."""
+        """Return a response that must be accepted as correct, or None if the task cannot provide any."""
         ...
 
 
@@ -120,7 +120,7 @@ def verify_in_turn(task: Task, items: Sequence[Item]) -> list[Verdict]:
 
 
 def right_response(task: Task, problem: Problem) -> str | None:
-    """Return a response that must be accepted as correct; None if the task cannot provide any."""
+    """Return a response that must be accepted as correct, or None if the task cannot provide any."""
     return task.right(problem) if isinstance(task, SolvedTask) else problem.metadata.get("solution")
 
 

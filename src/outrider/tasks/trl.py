@@ -1,4 +1,5 @@
-"""A task made from an environment for TRL, which is a class whose methods are tools, and from rows in TRL's format."""
+"""A task made from an environment for TRL and from rows in TRL's format. The environment is a class whose methods are
+tools."""
 
 from __future__ import annotations
 
@@ -35,9 +36,10 @@ class Trl(TurnTask):
     of the class are tools.
 
     ``reset(**row)`` starts an episode. The chat template shows the tools to the model, which calls them as
-    ``<tool_call>{…}</tool_call>``. A turn without a call ends the rollout, which ``get_reward`` and the
-    ``reward_funcs`` score. The text that ``reset`` returns is appended to the last message of the prompt. This text may
-    therefore depend only on the row and on the random generators of Python and NumPy, which are seeded per problem.
+    ``<tool_call>{…}</tool_call>``. A turn without a call ends the rollout. Its score is the sum of the rewards from
+    ``get_reward`` and the ``reward_funcs``. The text that ``reset`` returns is appended to the last message of the
+    prompt. This text may therefore depend only on the row and on the random generators of Python and NumPy, which are
+    seeded per problem.
 
     Each row is a problem, even if it equals another row. The ``prompt`` of a row is a chat or a text. A training row
     that is also held out is skipped and counted.

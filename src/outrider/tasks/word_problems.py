@@ -38,11 +38,11 @@ _NUMBER = r"(?<![\w)])-?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:/\d+)?|\d+(
 
 
 class WordProblems(Task):
-    """Generated word problems. All numbers of calculations in ``steps`` are equally likely, and each is a difficulty
-    level.
+    """Generated word problems. All numbers of calculations in ``steps`` are equally likely, and each number is a
+    difficulty level.
 
-    Training and held-out problems are disjoint by construction: a hash of the shape and the numbers decides which
-    problems are held out. A held-out story therefore stays held out when it is told in other words.
+    Training and held-out problems are disjoint by construction, because a hash of the shape and the numbers decides
+    which problems are held out. A held-out story therefore stays held out when it is told in other words.
 
     >>> task = WordProblems()
     >>> problem = task.train(0)

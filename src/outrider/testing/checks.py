@@ -35,8 +35,8 @@ def check_stage(
     """Check a stage against its laws, in scripted runs of six steps with repeated problems.
 
     :data:`outrider.testing.stages.STAGE_LAWS` contains the laws. :data:`outrider.testing.situations.SITUATIONS`
-    contains the situations, which are the settings of the scripted runs. A stage that never requests a rollout passes
-    without a real test.
+    contains the situations, which are the settings of the scripted runs. A stage that never requests a rollout passes,
+    but is not really tested.
 
     Args:
         make: function that creates a new stage with the same options on every call. A class works if all its options

@@ -57,7 +57,8 @@ def ignores_a_shift(claims: CreditClaims) -> None:
 
 
 def follows_a_factor(claims: CreditClaims) -> None:
-    """If all rewards are multiplied by s, all advantages are multiplied by s^scale. ``scale`` claims this law."""
+    """If all rewards are multiplied by s, all advantages are multiplied by s^scale. The claim ``scale`` adds this
+    law."""
     if claims.scale is None:
         return
     for chain, group in each(claims):
@@ -84,7 +85,8 @@ def leaves_no_residue_of_an_offset(claims: CreditClaims) -> None:
 
 
 def keeps_the_order_of_rewards(claims: CreditClaims) -> None:
-    """A rollout with a higher reward never gets a lower advantage. For baselines, ``ordered`` claims this law."""
+    """A rollout with a higher reward never gets a lower advantage. The claim ``ordered`` adds this law for
+    baselines."""
     if not (isinstance(claims.component, Baseline) and claims.ordered):
         return
     for group in FLAT:

@@ -65,7 +65,7 @@ def _coverage(run: RunData) -> list[Figure]:
 
 
 def by_level(run: RunData) -> TableBlock | None:
-    """Return a table of the kinds of groups and their success by level; None if problems have no levels."""
+    """Return a table of the kinds of groups and their success by level, or None if problems have no levels."""
     data = query(
         run,
         """

@@ -20,10 +20,10 @@ _CHARACTERS = " Token counts are missing, so lengths are in characters."
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section with mean length by outcome, quantiles and truncation over time, distributions, and lengths
-    early and late in training. It also shows whether novelty sharpening prefers long responses.
+    """Return a section with mean length by outcome, quantiles and truncation over training, and distributions. A table
+    compares lengths early and late in training. It also shows whether novelty sharpening prefers long responses.
 
-    Lengths are in characters if there are no token counts. The result is None if there are no rollouts.
+    Lengths are measured in characters if there are no token counts. The result is None if there are no rollouts.
     """
     there = one(query(run, "SELECT count(*) AS rollouts, count(length) AS counted FROM seen"))
     if not there["rollouts"]:

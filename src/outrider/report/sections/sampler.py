@@ -1,4 +1,4 @@
-"""The section on off-policy metrics: the divergence between the sampling policy and the learner."""
+"""The section on off-policy metrics, which measure the divergence between the sampling policy and the learner."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def query(run: RunData, sql: str, values: Sequence[Any] = ()) -> Columns:
       ``length`` counts generated tokens, observed tokens and the prefix. ``upto`` is the last step of the rollout's bin
       (there are at most ``BINS`` bins). ``phase`` is "early" in the first fifth of the steps, "late" in the last fifth,
       and null otherwise.
-    - ``seen``: ``with_text`` without ``text`` and ``prompt``; queries on ``seen`` are much faster.
+    - ``seen``: ``with_text`` without the columns ``text`` and ``prompt``. Queries on ``seen`` are much faster.
     - ``spent``: ``seen`` plus the greedy rollouts of a baseline, which cost tokens but are not samples.
     - ``groups``: one row per step and group. ``n``, ``verified``, ``scorable`` (without timeouts and errors) and
       ``successes`` are numbers of rollouts. ``tokens`` includes greedy rollouts. ``kind`` is solved, mixed or unsolved,
@@ -129,7 +129,7 @@ def one(columns: Columns) -> dict[str, Any]:
 
 
 def rows(columns: Columns) -> list[list[Any]]:
-    """Return the rows of a result as plain values; NaN becomes None.
+    """Return the rows of a result as plain values. NaN becomes None.
 
     >>> rows({"a": np.array([1, 2]), "b": np.array([0.5, np.nan])})
     [[1, 0.5], [2, None]]
@@ -181,6 +181,6 @@ def in_percent(*columns: str) -> dict[str, Unit]:
 
 
 def cell(value: Any) -> Any:
-    """Convert a value to a plain table cell; NaN becomes None (an empty cell)."""
+    """Convert a value to a plain table cell. NaN becomes None, which is an empty cell."""
     value = value.item() if hasattr(value, "item") else value
     return None if isinstance(value, float) and value != value else value
