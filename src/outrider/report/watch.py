@@ -36,7 +36,7 @@ def watch(
         make: function that returns the page as HTML. The function must not write into ``folders``, since writing there
             would trigger another rebuild.
         folders: run folders or single files. Hidden files are ignored, since they are still being written.
-        port: port to listen on; 0: any free port.
+        port: port to listen on, or 0 for any free port.
         say: function that prints the page's address, and a sentence when serving ends.
 
     Raises:
@@ -59,8 +59,9 @@ class Served:
     """The current page, shared with the threads that answer requests.
 
     Attributes:
-        version: digest of the page, so that an unchanged page is not sent again.
-        error: the reason why the latest rebuild failed; "" if the rebuild succeeded.
+        version: digest of the page. An open page polls this digest, and fetches the page again only when the digest has
+            changed.
+        error: the reason why the latest rebuild failed, or "" if it succeeded.
         visited: event that is set whenever an open page polls the version.
     """
 
@@ -70,7 +71,7 @@ class Served:
     visited: threading.Event = field(default_factory=threading.Event)
 
     def take(self, html: str) -> None:
-        """Serve the page ``html`` from now on, marked with its version for page/live.js."""
+        """Serve the page ``html`` from now on. The page contains its version, which page/live.js reads."""
         self.version = hashlib.sha256(html.encode()).hexdigest()[:12]
         self.html = html.replace("<html ", f'<html data-version="{self.version}" ', 1).encode()
         self.error = ""
@@ -100,7 +101,8 @@ def serving(served: Served, port: int) -> Iterator[str]:
 
 
 def files_in(folders: Sequence[Path]) -> Files:
-    """Return size and modification time of every visible file by path; ``folders`` may also contain single files."""
+    """Return the size and modification time of every visible file by path. ``folders`` may also contain single
+    files."""
     results = {}
     for folder in folders:
         for path in (folder, *folder.rglob("[!.]*")):

@@ -38,5 +38,5 @@ def refuse_bench(path: Path) -> None:
 
 
 def _place(run: Path) -> tuple[str, int, str]:
-    """Return the key by which runs are sorted: the recipe first, and the seed as a number second."""
+    """Return the sort key of a run, which sorts by recipe first, and then by seed as a number."""
     return run.parent.name, int(run.name) if run.name.isdecimal() else 0, run.name

@@ -1,4 +1,5 @@
-"""Saves and loads checkpoints, which have the complete state to resume a run as if it had never been interrupted.
+"""Saves and loads checkpoints. A checkpoint has the complete state of a run, so that the run can resume as if it had
+never been interrupted.
 
 Checkpoints contain no random state, because the seed of every random draw is derived from the draw's identity.
 """
@@ -41,8 +42,8 @@ class Checkpoint(NamedTuple):
 
 
 class Checkpoints:
-    """Checkpoints of a run, with one folder per checkpoint. A folder gets its final name when it is complete. Its
-    manifest has a hash of every file, so that damage can be detected."""
+    """Checkpoints of a run, with one folder per checkpoint. A folder gets its final name when it is complete. The
+    folder's manifest has a hash of every file, so that damage can be detected."""
 
     def __init__(self, folder: Path, keep: int) -> None:
         self.folder, self.keep = folder, keep
@@ -60,10 +61,10 @@ class Checkpoints:
         Ctrl-C and SIGTERM take effect after the checkpoint is complete.
 
         Args:
-            write: function that writes the learner's files to a folder. The manifest's hashes are computed from the
-                files on disk, so that no copy in memory is needed.
-            once: function that calls its argument. If several processes save together, it does so on one process and
-                broadcasts the result.
+            write: function that writes the learner's files to a folder. The hashes in the manifest are computed from
+                the files on disk, so that the files need not be kept in memory.
+            once: function that calls its argument. If several processes save together, the function calls its argument
+                in one process only and broadcasts the result.
 
         Raises:
             UserError: the write fails. Earlier checkpoints do not change.
@@ -103,13 +104,13 @@ class Checkpoints:
             raise disk_refused(final, error) from error
 
     def undamaged_before(self, step: int) -> int | None:
-        """Return the step of the newest undamaged checkpoint before ``step``; None without such a checkpoint."""
+        """Return the step of the newest undamaged checkpoint before ``step``, or None if there is none."""
         earlier = {at: folder for at, folder in checkpoints(self.folder).items() if at < step}
         return next((at for at in reversed(earlier) if _damage(earlier[at]) is None), None)
 
     @property
     def last(self) -> int | None:
-        """The step of the newest checkpoint; None if there are no checkpoints."""
+        """The step of the newest checkpoint, or None if there are no checkpoints."""
         return max(checkpoints(self.folder), default=None)
 
     def load_last(self, before: int | None = None) -> tuple[Checkpoint, list[str]]:
@@ -144,8 +145,8 @@ def checkpoints(folder: Path) -> dict[int, Path]:
 
 
 def weights_hash(model: torch.nn.Module, frozen: bool = False) -> str:
-    """Return a hash of a model's weights or, with ``frozen``, only of its frozen weights. Without such weights, return
-    ``""``."""
+    """Return a hash of a model's weights. If ``frozen`` is True, only frozen weights are hashed. Without such weights,
+    return ``""``."""
     digest, some = hashlib.sha256(), False
     for name, parameter in model.named_parameters():
         if not (frozen and parameter.requires_grad):

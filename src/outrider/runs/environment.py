@@ -1,5 +1,5 @@
-"""Describes the environment of a run (versions, machine, commit and command line), and how it has changed since the
-start of the run."""
+"""Describes the environment of a run (versions, machine, commit and command line), and detects versions that have
+changed since the start of the run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def environment(engine: str = "") -> dict[str, Any]:
     """Return the environment of a run as plain JSON data. Versions are found without importing the packages.
 
     Args:
-        engine: device, dtype and attention kernel of the model; ``""`` without a model.
+        engine: device, dtype and attention kernel of the model, or ``""`` if there is no model.
     """
     versions = {"python": platform.python_version(), "outrider": outrider.__version__}
     for package in _PACKAGES:
@@ -42,9 +42,9 @@ def environment(engine: str = "") -> dict[str, Any]:
 
 
 def changes_since(file: Path) -> list[str]:
-    """Return one sentence for each version that differs from the versions in ``file``.
+    """Return one sentence for each package version that differs from the version in ``file``.
 
-    The file has an earlier result of :func:`environment`.
+    ``file`` contains an earlier result of :func:`environment`.
     """
     try:
         before = json.loads(file.read_bytes())["versions"]
@@ -58,7 +58,8 @@ def changes_since(file: Path) -> list[str]:
 
 
 def _commit() -> str | None:
-    """Return the git commit of Outrider's checkout, with ``-dirty`` if files have changed; None without a checkout."""
+    """Return the git commit of Outrider's checkout, with ``-dirty`` if files have changed. Return None if Outrider does
+    not run from a checkout."""
     folder = Path(outrider.__file__).parent
     git = ["git", "--no-optional-locks", "-C", str(folder)]
     try:

@@ -1,4 +1,4 @@
-"""The folder of a run, whose files are written so that a kill or a full disk never damages existing files."""
+"""The folder of a run. Its files are written in such a way that a kill or a full disk never damages existing files."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class RunFolder:
     def create(cls, path: str | Path, config: Mapping[str, Any], engine: str = "") -> Self:
         """Create a run in a folder that is empty or does not exist yet. :func:`environment` explains ``engine``.
 
-        If an earlier start was killed before it wrote ``config.yaml``, its files are overwritten.
+        If a run in this folder was killed before ``config.yaml`` was written, the files of that run are overwritten.
 
         Raises:
             UserError: the folder contains a run or other files, is locked by another process, or cannot be created.
@@ -139,7 +139,7 @@ class RunFolder:
         return run
 
     def append_metrics(self, step: int, values: Mapping[str, float]) -> None:
-        """Append one line of metrics, which must not depend on the clock; see :class:`JsonLines`."""
+        """Append one line of metrics. Metrics must not depend on the clock. :class:`JsonLines` describes the format."""
         self._held()
         self._metrics.append(step, values)
 
@@ -184,7 +184,8 @@ class RunFolder:
     def metrics(self) -> list[dict[str, float]]:
         """Return the metrics of all steps in order. Each step's metrics include its number, ``"step"``.
 
-        Metrics from older Outrider versions get their present names. A line that is still being written is excluded.
+        Metrics from older Outrider versions are renamed to their current names. A line that is still being written is
+        excluded.
         """
         return [with_present_names(row) for row in self._metrics.rows()]
 
@@ -226,10 +227,12 @@ class RunFolder:
         return evaluations
 
     def rewind(self, step: int) -> None:
-        """Move all records after ``step`` (-1: all records) to ``superseded/<n>/``. No record is deleted.
+        """Move all records after ``step`` to ``superseded/<n>/``. A ``step`` of -1 moves all records. No record is
+        deleted.
 
-        Records are metrics, timing, rollouts and evaluations. ``notices`` gets their numbers. If the process is killed
-        meanwhile, a line may be in both places, but no record is lost. Another rewind completes the move.
+        Records are metrics, timing, rollouts and evaluations. A message in ``notices`` says how many were moved. If the
+        process is killed during the move, a line may be in both places, but no record is lost. Another rewind completes
+        the move.
         """
         self._held()
         taken = [int(p.name) for p in (self.path / "superseded").glob("[0-9]*")]

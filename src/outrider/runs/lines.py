@@ -63,7 +63,7 @@ class JsonLines:
         return [row for row, _ in self._lines()]
 
     def repair(self) -> list[str]:
-        """Remove the last line if it is incomplete because of a kill, and return messages about the removal.
+        """Remove the last line if a kill left it incomplete, and return messages about the removal.
 
         Only the process that writes the file may call this method.
         """

@@ -1,4 +1,4 @@
-"""Renames metrics of older Outrider versions to their present names when a file is read. Files do not change."""
+"""Renames metrics of older Outrider versions to their current names when a file is read. Files do not change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OLD = {
 
 
 def with_present_names(row: Mapping[str, float]) -> dict[str, float]:
-    """Return a line of ``metrics.jsonl`` with present names.
+    """Return a line of ``metrics.jsonl`` with the current names of its metrics.
 
     >>> with_present_names({"step": 1, "sync/asked_again": 2.0})
     {'step': 1, 'sync/retries': 2.0}
@@ -34,7 +34,7 @@ def with_present_names(row: Mapping[str, float]) -> dict[str, float]:
 
 @cache  # cached, since every row of a run has the same names
 def present_name(name: str) -> str:
-    """Return the present name of a metric."""
+    """Return the current name of a metric."""
     for pattern, present in _PATTERNS.items():
         name = pattern.sub(present, name)
     return _OLD.get(name, name)

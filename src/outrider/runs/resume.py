@@ -18,9 +18,10 @@ class Resumer:
     """Finds the checkpoint from which a run resumes, and raises an error if the run's settings have changed.
 
     Args:
-        recipe: recipe with which the command resumes the run.
-        surroundings: function that returns all other inputs that determine a run's results, by name: the task, the
-            ranks and the reference policy. It is called only when needed, since a task's identity may need its data.
+        recipe: recipe that the resuming command specifies.
+        surroundings: function that returns all other inputs that determine a run's results: the task, the ranks and the
+            reference policy, by name. It is called only when needed, since computing a task's identity may require
+            loading the task's data.
     """
 
     def __init__(
@@ -35,8 +36,8 @@ class Resumer:
         return {"config": self._recipe.resolved(), **self._surroundings()}
 
     def begun_anew(self, folder: RunFolder) -> list[str] | None:
-        """Restart a run that was stopped before its first checkpoint, and return messages. Return None for all other
-        runs."""
+        """Restart a run that was stopped before its first checkpoint, and return messages for the user. Return None if
+        the run has a checkpoint."""
         if self._checkpoints.last is not None:
             return None
         folder.rewind(-1)
@@ -46,10 +47,10 @@ class Resumer:
     def checkpoint(self, folder: RunFolder, force: bool) -> Checkpoint:
         """Return the newest checkpoint up to which the run's records are complete.
 
-        Damaged checkpoints and later checkpoints are moved away.
+        Damaged checkpoints, and checkpoints later than the returned one, are moved away.
 
         Raises:
-            UserError: no such checkpoint exists; or, without ``force``, the run was started with other settings.
+            UserError: no such checkpoint exists, or the run was started with other settings and ``force`` is False.
         """
         newest, self._notices = self._checkpoints.load_last()
         differences = self._differences(newest.state)

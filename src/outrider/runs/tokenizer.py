@@ -12,11 +12,11 @@ Locate = Callable[[str], Path | None]
 
 
 def tokenizer_of(run: Path, model: str | None, locate: Locate) -> Tokenizer | None:
-    """Return the tokenizer of a run's exported model or, without one, of its initial model. Return None if this machine
-    has neither.
+    """Return the tokenizer of a run's exported model. If there is no exported model, return the tokenizer of the
+    initial model, or None if this machine does not have it.
 
     Args:
-        model: name of the run's initial model; None if unknown.
+        model: name of the run's initial model, or None if it is unknown.
     """
     exported = run / "model" / "tokenizer.json"
     file = exported if exported.is_file() else locate(model) if model is not None else None

@@ -16,7 +16,7 @@ class Gap(NamedTuple):
 
 
 def first_gap(folder: RunFolder, until: int) -> Gap | None:
-    """Return the first gap in the metrics and rollouts of steps 1 to ``until``; None if both are complete.
+    """Return the first gap in the metrics and rollouts of steps 1 to ``until``, or None if both are complete.
 
     Every rollout file is read to verify the checksums of its pages, which takes about 5 seconds for a million rollouts.
     """

@@ -22,7 +22,7 @@ class Cache(Protocol):
     """The KV cache of a batch of rows.
 
     A cache has ``columns`` columns, and its first ``column`` columns are filled. The tokens of row ``b`` start at
-    column ``starts_B[b]``; the columns before this start are padding.
+    column ``starts_B[b]``, and earlier columns are padding.
     """
 
     column: int
@@ -30,7 +30,7 @@ class Cache(Protocol):
     starts_B: Tensor
 
     def spread(self, row_of_B: Tensor, columns: int) -> Self:
-        """Return a new cache with ``columns`` columns; its row ``b`` is a copy of this cache's row ``row_of_B[b]``."""
+        """Return a new cache with ``columns`` columns. Its row ``b`` is a copy of this cache's row ``row_of_B[b]``."""
         ...
 
     def keep(self, row_of_B: Tensor, columns: int) -> None:
@@ -38,7 +38,8 @@ class Cache(Protocol):
         ...
 
     def parts(self) -> list[Part] | None:
-        """Return the tensors of the cache; None if the cache has state that cannot be split into rows and columns."""
+        """Return the tensors of the cache, or None if the cache has state that cannot be split into rows and
+        columns."""
         ...
 
 
@@ -49,18 +50,18 @@ class Decoder(Protocol[C]):
     """Prefills each context once, then decodes all rows that continue this context, token by token."""
 
     def prefill(self, ids_CT: Tensor, starts_C: Tensor) -> tuple[C, Tensor]:
-        """Prefill left-padded contexts; return their cache and next-token logits.
+        """Prefill left-padded contexts, and return their KV cache and next-token logits.
 
         Context ``c`` starts at column ``starts_C[c]``.
         """
         ...
 
     def proceed(self, ids_CT: Tensor, starts_C: Tensor, standing: Sequence[Standing | None]) -> tuple[C, Tensor]:
-        """Like ``prefill``, but compute only the tokens that the kept KV caches ``standing`` do not contain."""
+        """Like ``prefill``, but compute only tokens that are not in ``standing``, the kept KV caches."""
         ...
 
     def forward(self, ids_BQ: Tensor, cache: C) -> Tensor:
-        """Process ``Q`` new tokens per row, advance ``cache.column`` by ``Q``, and return logits, ``[B, V]``.
+        """Process ``Q`` new tokens per row, advance ``cache.column`` by ``Q``, and return the logits ``[B, V]``.
 
         The logits of a row predict the token after its last new token.
         """
@@ -71,14 +72,15 @@ class Decoder(Protocol[C]):
         ...
 
     def updated(self) -> None:
-        """Refresh all state derived from the weights; the sampler calls this after the model's weights have changed."""
+        """Refresh all state derived from the weights. The sampler calls this method after the model's weights have
+        changed."""
         ...
 
 
 class StoreDecoder(ABC):
-    """A decoder on Outrider's own KV cache.
+    """A decoder that uses Outrider's own KV cache.
 
-    Its caches can be joined, so any contexts can be prefilled in one call.
+    Since its caches can be joined, one call can prefill any contexts.
     """
 
     @property
@@ -145,7 +147,8 @@ class PackedDecoder(StoreDecoder):
 
 
 def there(new: Sequence[int], device: torch.device) -> Tensor | None:
-    """Return a mask ``[B, Q]`` of the cached tokens in the last Q columns; None if no token is cached.
+    """Return a mask ``[B, Q]`` that is true where a token in the last Q columns is already cached. Return None if none
+    of these tokens is cached.
 
     Row ``b`` has ``new[b]`` new tokens, and Q is the largest of these numbers.
     """
@@ -156,10 +159,10 @@ def there(new: Sequence[int], device: torch.device) -> Tensor | None:
 
 
 def _passes(new: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Split the rows into ranges of neighbouring rows, and yield the range for each forward pass.
+    """Split the rows into ranges of neighbouring rows, and yield one range per forward pass.
 
-    Within a range, the numbers of new tokens differ by at most a factor of two, and the range has at most
-    ``PREFILL_TOKENS`` tokens, padding included.
+    Within a range, the numbers of new tokens differ by at most a factor of two. A range has at most ``PREFILL_TOKENS``
+    tokens, including padding.
     """
     first = 0
     for end in range(1, len(new) + 1):

@@ -11,7 +11,8 @@ from outrider.record import SamplingParams
 
 
 class Drawn(NamedTuple):
-    """Sampled ``ids`` (int64), their ``logprobs`` and the ``entropies`` in nats, all ``[B]``."""
+    """The sampled token ``ids`` (int64), their ``logprobs``, and the ``entropies`` of the distributions in nats. All
+    have shape ``[B]``."""
 
     ids: Tensor
     logprobs: Tensor
@@ -21,11 +22,11 @@ class Drawn(NamedTuple):
 def draw(logits_BV: Tensor, uniforms_B: Tensor, params: SamplingParams) -> Drawn:
     """Sample by inverse CDF: choose the first token whose cumulative probability exceeds the uniform number.
 
-    Inverse CDF needs one random number per token; Gumbel sampling would need one per vocabulary entry. Rounding changes
-    the token only if a cumulative probability is very close to the uniform number. Temperature 0 selects the most
-    likely token. Truncation keeps the ``top_k`` likeliest tokens, then the smallest set of tokens with a mass of at
-    least ``top_p``. Truncation affects which token is sampled, but not the token's log-probability or the entropy. A
-    token of probability 0 is never sampled.
+    Inverse CDF needs one random number per token, whereas Gumbel sampling would need one per vocabulary entry. Rounding
+    changes the token only if a cumulative probability is very close to the uniform number. Temperature 0 selects the
+    most likely token. Truncation keeps the ``top_k`` most likely tokens and, of these, the smallest set whose total
+    probability is at least ``top_p``. Truncation affects which token is sampled, but neither the token's
+    log-probability nor the entropy. A token of probability 0 is never sampled.
 
     Degenerate case: if a row's logits contain NaN or +inf, the row's log-probability is NaN.
 
@@ -56,8 +57,8 @@ def draw(logits_BV: Tensor, uniforms_B: Tensor, params: SamplingParams) -> Drawn
 
 
 def truncated(probs_BV: Tensor, top_p: float, top_k: int) -> Tensor:
-    """Set probabilities outside top-k and top-p to 0, without renormalising. Of equally likely tokens, lower ids are
-    kept."""
+    """Set probabilities outside top-k and top-p to 0, without renormalising. Among equally likely tokens, those with
+    the lowest ids are kept."""
     if top_p >= 1.0 and not 0 < top_k < probs_BV.shape[-1]:
         return probs_BV
     # a stable sort, so that ties are resolved in the same way on every machine

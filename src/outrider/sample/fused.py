@@ -1,9 +1,10 @@
-"""A decoder for the Llama, Mistral and Qwen families that computes the model's results with fewer, larger operations.
+"""A decoder for the Llama, Mistral and Qwen families. It computes the same results as the model, with fewer and larger
+operations.
 
 Differences from the model's own forward pass: one matmul computes the query, key and value projections, and a second
-matmul computes the gate and up projections. Norm weights are folded into the next matmul, and the attention scale into
-the query weights. The rotary embedding is one complex multiplication, for which the rows of the copied weights are
-reordered.
+matmul computes the gate and up projections. Norm weights are folded into the next matmul. The attention scale is folded
+into the query weights, or into the query norm if there is one. The rotary embedding is one complex multiplication,
+which requires a different order of rows in the copied weights.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class FusedLayer(NamedTuple):
 
 
 def supports(model: PreTrainedModel, dtype: torch.dtype = torch.float32) -> bool:
-    """Whether the fused decoder supports the model, so that it computes the same results as the model.
+    """Whether the fused decoder supports the model, and thus computes the same results as the model's own forward pass.
 
     The decoder supports known model families with full attention, a fixed rotary embedding, and linear layers that are
     plain or have a mergeable adapter.
@@ -70,7 +71,7 @@ def supports(model: PreTrainedModel, dtype: torch.dtype = torch.float32) -> bool
 
 
 class FusedDecoder(StoreDecoder):
-    """A decoder with a fused copy of the model's weights; ``updated`` rebuilds the copy after a training step.
+    """A decoder with a fused copy of the model's weights. ``updated`` rebuilds this copy after a training step.
 
     Args:
         dtype: dtype of the copy and of all computation.
@@ -150,8 +151,8 @@ class FusedDecoder(StoreDecoder):
         return torch.addmm(x, mixed, layer.out.t())
 
     def _rotate_up_to(self, columns: int, device: torch.device) -> None:
-        """Extend the table of rotations, ``[positions, D / 2]``, to ``columns`` positions with the model's rotary
-        module."""
+        """Extend the table of rotary embeddings, ``[positions, D / 2]``, to ``columns`` positions, using the model's
+        rotary module."""
         if len(self._rotary) >= columns:
             return
         positions = torch.arange(columns, device=device)[None]
@@ -186,7 +187,7 @@ class FusedDecoder(StoreDecoder):
         return weight if weight is None or self._dtype is torch.float32 else weight.to(self._dtype)
 
     def _by_group(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Interleave the rows of the three projections by key head; each projection is ``[heads * D, I]``.
+        """Interleave the rows of the three projections by key head. Each projection has the shape ``[heads * D, I]``.
 
         For each key head, the result has the rows of its query heads, then of its key, then of its value. The rows of
         queries and keys are ordered in rotary pairs.

@@ -15,7 +15,8 @@ Part = tuple[Tensor, int]
 
 
 class Standing:
-    """A rollout's kept KV cache: the cache of the tokens ``ids`` is in one row of a block, from column ``start`` on."""
+    """A rollout's kept KV cache. One row of a block contains the cache of the tokens ``ids``, from column ``start``
+    on."""
 
     __slots__ = ("block", "ids", "row", "start")
 
@@ -24,7 +25,7 @@ class Standing:
 
 
 class Block:
-    """The tensors of cache rows that were kept together."""
+    """The tensors of KV cache rows that were put into :class:`Kept` together."""
 
     def __init__(self, parts: list[Part]) -> None:
         self.parts = parts
@@ -81,8 +82,8 @@ class Kept:
         return self._most - len(self._standing)
 
     def find(self, rollouts: Iterable[str], context: Ids) -> Standing | None:
-        """Return the longest kept KV cache of ``rollouts`` whose tokens are a prefix of ``context``; None if there is
-        none.
+        """Return the longest kept KV cache of ``rollouts`` whose tokens are a prefix of ``context``, or None if there
+        is none.
 
         The cache never includes the context's last token, because the logits of the last token are still needed.
         """
@@ -101,21 +102,22 @@ class Kept:
             self._standing[rollout] = block.standing[rollout] = Standing(block, row, start, ids)
 
     def lose(self, rollout: str, tokens: int) -> None:
-        """Record that the KV cache of a rollout, with ``tokens`` tokens, was computed but not kept."""
+        """Record that a rollout's KV cache of ``tokens`` tokens was computed but not kept."""
         self._lost[rollout] = tokens
 
     def again(self, rollouts: Iterable[str]) -> None:
-        """Count the lost tokens of ``rollouts`` as recomputed, but only once, since these rollouts share a context."""
+        """Add the tokens whose KV cache was not kept to ``recomputed_tokens``. They count once, since ``rollouts``
+        share a context."""
         self.recomputed_tokens += max((self._lost.get(rollout, 0) for rollout in rollouts), default=0)
 
     def clear(self) -> None:
-        """Drop all KV caches, since a KV cache is invalid after the weights change."""
+        """Drop all KV caches, since they are invalid after a change of the weights."""
         for rollout, standing in self._standing.items():
             self.lose(rollout, len(standing.ids))
         self._standing.clear()
 
     def drop(self, rollouts: Iterable[str]) -> None:
-        """Drop the caches of rollouts that have ended or are being prefilled; unknown ids are ignored."""
+        """Drop the caches of rollouts that have ended or are being prefilled. Unknown ids are ignored."""
         touched: dict[int, Block] = {}
         for rollout in rollouts:
             self._lost.pop(rollout, None)

@@ -23,7 +23,7 @@ from outrider.sample.wave import Wave, WaveRow, decode_wave
 
 
 class LocalSampler:
-    """Decodes rollouts in waves; a wave is a batch of rows that share one KV cache.
+    """Decodes rollouts in waves. A wave is a batch of rows that share one KV cache.
 
     Each distinct context (a prompt, or a prompt with another rollout's prefix) is prefilled once per call, and its KV
     cache is copied to all rows that continue it. Finished rows are dropped during decoding. Inside :meth:`keeping`, the
@@ -50,8 +50,8 @@ class LocalSampler:
         """Rebuild fused weights and drop kept KV caches. The weights need no sync, since they are shared with the
         policy.
 
-        Returns ``recomputed_tokens``, the number of context tokens that later turns prefilled again; empty if the
-        number is 0.
+        Returns ``recomputed_tokens``, the number of context tokens that later turns prefilled again. The result is
+        empty if this number is 0.
         """
         self.version = version
         self.decoder.updated()
@@ -127,7 +127,7 @@ class LocalSampler:
             yield wave
 
     def _standing(self, context: Ids, rows: list[WaveRow]) -> Standing | None:
-        """Return the kept KV cache for a context, from the rollout of one of its rows; None if no cache is kept."""
+        """Return the kept KV cache of one of the context's rollouts, or None if no cache is kept."""
         return None if self._kept is None else self._kept.find([row.rollout for row in rows], context)
 
     def _new_tokens(self, context: Ids, rows: list[WaveRow]) -> int:

@@ -55,7 +55,7 @@ class SampleOptions(Options):
 
     @property
     def most_rows(self) -> int:
-        """``rows`` as a number; 256 for ``auto``."""
+        """``rows`` as a number, which is 256 for ``auto``."""
         return ROWS if self.rows == AUTO else self.rows
 
     def params(self) -> SamplingParams:
@@ -67,15 +67,17 @@ class SamplerEngine(Options):
 
 
 class LocalSampling(SamplerEngine):
-    """Sampling by the policy itself, in the run's processes."""
+    """Sampling with the policy's own model, inside the run's processes."""
 
 
 class Vllm(SamplerEngine):
-    """Sampling by vLLM: one engine in each of the run's processes, or servers started by ``outrider serve``.
+    """Sampling by vLLM, either with one engine in each of the run's processes, or with servers started by ``outrider
+    serve``.
 
-    Several servers have the same weights and share the requests. Weights are synced in each step. Servers read the
-    weights from a folder that all servers and processes can read, on this machine or a shared file system. vLLM inside
-    the run's processes copies the weights from memory, or reads the folder if the policy has an adapter or is sharded.
+    If there are several servers, all have the same weights, and requests are distributed among them. Weights are synced
+    in each step. Servers read the weights from a folder on this machine or on a shared file system, which all servers
+    and processes must be able to read. vLLM inside the run's processes copies the weights from memory. If the policy
+    has an adapter or is sharded, vLLM reads the folder instead.
     """
 
     servers: list[Annotated[str, Field(pattern="^https?://[^/]+/?$")]] = Field(
@@ -109,7 +111,7 @@ class Vllm(SamplerEngine):
 
     @property
     def share(self) -> float:
-        """``memory`` as a number; 0.5 for ``auto``."""
+        """``memory`` as a number, which is 0.5 for ``auto``."""
         return SHARE if self.memory == AUTO else self.memory
 
     @model_validator(mode="after")
@@ -149,7 +151,7 @@ weight-sync check. With this variable, the errors were below 1e-5."""
 
 
 def vllm_rank(rank: int) -> int | None:
-    """Return the smallest adapter rank supported by vLLM that is at least ``rank``; None if there is no such rank.
+    """Return the smallest adapter rank supported by vLLM that is at least ``rank``, or None if there is no such rank.
 
     >>> [vllm_rank(rank) for rank in (1, 9, 16, 300, 513)]
     [8, 16, 16, 320, None]

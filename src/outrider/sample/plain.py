@@ -42,8 +42,8 @@ class OwnCache:
         self.starts_B = self.starts_B[row_of_B]
 
     def parts(self) -> list[Part] | None:
-        """Return the cache's tensors if every layer stores all columns; None with a sliding window or a recurrent
-        state."""
+        """Return the cache's tensors if every layer stores all columns. Return None if a layer has a sliding window or
+        a recurrent state."""
         layers: list[Any] = [
             layer for cache in self.arguments.values() if type(cache) is DynamicCache for layer in cache.layers
         ]
@@ -76,13 +76,13 @@ class _Begun(DynamicLayer):
 class PlainDecoder:
     """Runs any transformers causal LM, even with recurrent states, attention sinks, soft caps or a custom cache.
 
-    This decoder is slower than the fused and the packed decoder: most caches are copied at every token, and weights in
-    a dtype other than ``dtype`` are cast at every token.
+    This decoder is slower than the fused and the packed decoder, because it copies most caches at every token. It also
+    casts weights at every token if their dtype is not ``dtype``.
 
     Args:
         dtype: matmul dtype.
-        left_pads: whether contexts of different lengths can be batched; see
-            :class:`outrider.model.compute.ComputePath`.
+        left_pads: whether contexts of different lengths can be batched (see
+            :class:`outrider.model.compute.ComputePath`).
     """
 
     def __init__(self, model: PreTrainedModel, dtype: torch.dtype = torch.float32, left_pads: bool = True) -> None:
@@ -131,7 +131,7 @@ class PlainDecoder:
         return logits_BV
 
     def batchable(self, contexts: Sequence[Ids]) -> bool:
-        """Whether one pass can prefill the contexts, since this decoder cannot join the caches of several passes.
+        """Whether the contexts fit into one prefill pass. This decoder cannot join the caches of several passes.
 
         Without left padding, the contexts must also have equal lengths.
         """
@@ -145,7 +145,8 @@ class PlainDecoder:
 
 
 def _rows(value: Any, row_of_B: Tensor) -> Any:
-    """Select rows of a tensor, a list of states (RWKV), or a cache (in place); other values are returned unchanged."""
+    """Select rows of a tensor, of a list of states (RWKV), or of a cache (in place). Other values are returned
+    unchanged."""
     if isinstance(value, Tensor):
         return value.index_select(0, row_of_B)
     if isinstance(value, list):

@@ -26,18 +26,18 @@ _WHAT = {
 def ready(policy: Policy, choice: str = "auto", sampled: bool = True) -> tuple[Policy, str]:
     """Return the policy on the fastest compute path that agrees with its model, and a message that describes the path.
 
-    The paths fused, packed and plain are tried in this order, or only ``choice`` is tried. The policy gets the first
-    path whose sampler and learner both reproduce the log-probabilities of the model's own forward pass
-    (:class:`outrider.sample.self_check.SelfCheck`). With ``policy.check=false``, the policy gets the first path that
-    the architecture seems to allow, without this comparison. If the log-probabilities of this path differ from those of
-    the model, all ratios and gradients are wrong without any error.
+    If ``choice`` is "auto", the paths fused, packed and plain are tried in this order. Otherwise, only ``choice`` is
+    tried. The policy gets the first path whose sampler and learner both reproduce the log-probabilities of the model's
+    own forward pass (:class:`outrider.sample.self_check.SelfCheck`). With ``policy.check=false``, log-probabilities are
+    not compared, and the policy gets the first path that seems to support its architecture. If the log-probabilities of
+    this path differ from those of the model, all ratios and gradients are wrong, but no error is raised.
 
     Args:
-        sampled: whether this model is used for sampling. If False, the fused path is skipped: fused weights are only
-            for sampling, and their check needs as much memory as the model.
+        sampled: whether this model is used for sampling. If False, the fused path is skipped, because fused weights are
+            used only for sampling, and checking them needs as much memory as the model.
 
     Raises:
-        UserError: every path fails, or gives log-probabilities that differ from the model's.
+        UserError: every path fails, or its log-probabilities differ from those of the model.
 
     >>> from outrider.model.tiny import tiny_policy
     >>> policy, sentence = ready(tiny_policy(seed=0))

@@ -1,4 +1,4 @@
-"""Shared helpers of samplers, for the contexts and limits of requests, and for building rollouts from sampled
+"""Helpers that samplers share: they compute the contexts and limits of requests, and build rollouts from sampled
 tokens."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SampledTokens(NamedTuple):
 
     Attributes:
         logprobs: float32, in the rollout's log-probability mode.
-        entropies: float32, in nats; None if the engine does not return them.
+        entropies: float32, in nats, or None if the engine does not return entropies.
     """
 
     ids: Ids
@@ -49,12 +49,13 @@ def prompt_of(request: SampleRequest) -> Ids:
 
 
 def prefix_of(request: SampleRequest) -> Ids:
-    """Return the token ids with which a branch begins, from another rollout's response; empty if there is no prefix."""
+    """Return the token ids of a branch's prefix, which come from another rollout's response. The result is empty if
+    there is no prefix."""
     return _NONE if request.prefix is None else request.prefix.ids
 
 
 def context_of(request: SampleRequest) -> Ids:
-    """Return all tokens before the sampled tokens (prompt and prefix), int32."""
+    """Return all token ids before the sampled tokens (prompt and prefix), as int32."""
     return np.concatenate([prompt_of(request), prefix_of(request)]).astype(np.int32)
 
 
@@ -131,8 +132,8 @@ def rollouts_of(
 
 
 def decode(tokenizer: PreTrainedTokenizerBase, ids: Sequence[Ids]) -> list[str]:
-    """Decode token ids without special tokens, but with reasoning tags, even if the tokenizer defines the tags as
-    special.
+    """Decode token ids without special tokens. Reasoning tags are kept, even if the tokenizer defines them as special
+    tokens.
 
     Without the tags, an answer could not be separated from the reasoning.
     """
@@ -145,7 +146,8 @@ def decode(tokenizer: PreTrainedTokenizerBase, ids: Sequence[Ids]) -> list[str]:
 
 @lru_cache(4)
 def _hidden(tokenizer: PreTrainedTokenizerBase) -> frozenset[int] | None:
-    """Return the ids of the special tokens other than reasoning tags; None if no reasoning tag is a special token."""
+    """Return the ids of the special tokens other than reasoning tags, or None if no reasoning tag is a special
+    token."""
     marks = {mark for pair in MARKS.items() for mark in pair}
     added = getattr(tokenizer, "added_tokens_decoder", {})  # custom tokenizers may lack the attribute
     special = {i: str(token) for i, token in added.items() if token.special}

@@ -26,8 +26,8 @@ NamedWeights = Iterator[tuple[str, Tensor]]
 class Sampler(Protocol):
     """Samples rollouts with the weights of the last sync.
 
-    A rollout depends only on the weights, its context, its parameters and its identity. Other requests and their order
-    have no effect, except for floating-point near-ties. Weights are checked after each sync
+    A rollout depends only on the weights, its context, its parameters and its identity. Other requests, and the order
+    of requests, have no effect, unless rounding errors decide between two tokens. Weights are checked after each sync
     (:class:`outrider.train.weight_sync.WeightSync`).
 
     Attributes:
@@ -35,7 +35,7 @@ class Sampler(Protocol):
             all copies. Requests are assigned round-robin: the first of n engines gets requests 0, n, 2n, …, unless an
             engine is lost.
         gives_entropies: whether rollouts include the entropy of every sampled token.
-        notices: pending messages for the user; the caller prints the messages and clears the list.
+        notices: messages for the user that have not been printed yet. The caller prints them and clears the list.
     """
 
     @property
@@ -63,7 +63,7 @@ class Sampler(Protocol):
         ...
 
     def close(self) -> None:
-        """Release all resources; the sampler cannot be used afterwards."""
+        """Release all resources. The sampler cannot be used afterwards."""
         ...
 
 
@@ -85,7 +85,7 @@ def takes_adapter(sampler: Sampler) -> bool:
 
 @runtime_checkable
 class CopiesWeights(Protocol):
-    """A sampler in the learner's process with its own copy of the weights; weight syncs need no file."""
+    """A sampler in the learner's process with its own copy of the weights. Its weight syncs need no files."""
 
     def copy_weights(self, version: int, weights: NamedWeights) -> dict[str, int]:
         """Like :meth:`Sampler.take`, but copy the weights from memory."""
@@ -97,7 +97,7 @@ class Sleeps(Protocol):
     """A sampler that may free its device memory while the policy is updated."""
 
     def sleep(self) -> None:
-        """Free device memory until the next weight sync; the sampler cannot sample before this sync."""
+        """Free device memory until the next weight sync. The sampler cannot sample before this sync."""
         ...
 
 
@@ -123,7 +123,7 @@ class Keeping(Protocol):
     """A sampler that keeps a rollout's KV cache, so that the next turn prefills only new tokens."""
 
     def keeping(self) -> AbstractContextManager[KeptRollouts]:
-        """Context manager in which a rollout that ended at an end token or stop text may continue.
+        """Context manager inside which a rollout may continue after it has ended at an end token or stop text.
 
         To continue a rollout, send a request with the rollout's id and a context that starts with the rollout's tokens.
         """

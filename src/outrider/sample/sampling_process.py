@@ -26,7 +26,7 @@ class SamplerParts(NamedTuple):
     """The data from which the sampling process builds its sampler.
 
     Attributes:
-        model: name of the model; the first weight sync replaces the model's weights.
+        model: name of the model. The first weight sync replaces the model's weights.
         policy: policy options without an adapter, since synced weights have the adapter merged.
         path: the compute path that was checked in the parent process.
         threads: number of PyTorch threads, which affects the last bits of results.
@@ -46,11 +46,12 @@ class SamplingProcess:
     Weights are passed through a folder, as for vLLM servers. The sampling process ends when its parent process ends.
 
     Args:
-        on_main: runs a function on rank 0 and broadcasts the result; every rank has its own sampling process.
+        on_main: function that runs another function on rank 0 and broadcasts the result. Every rank has its own
+            sampling process.
 
     Raises:
-        EngineLostError: any method may raise this error, if the sampling process has died.
-        UserError: any method may raise this error, if the sampler in the process raises it.
+        EngineLostError: the sampling process has died. Any method may raise this error.
+        UserError: the sampler in the sampling process raises this error. Any method may raise it again in this process.
     """
 
     engines = 1
@@ -118,7 +119,7 @@ class SamplingProcess:
 
 
 class _Kept(NamedTuple):
-    """The KV caches kept in the sampling process; see :class:`outrider.sample.sampler.KeptRollouts`."""
+    """The KV caches that are kept in the sampling process (see :class:`outrider.sample.sampler.KeptRollouts`)."""
 
     process: SamplingProcess
 

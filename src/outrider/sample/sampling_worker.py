@@ -1,4 +1,5 @@
-"""The child of :mod:`outrider.sample.sampling_process`: ``python -m outrider.sample.sampling_worker CHANNEL``."""
+"""The child process that :mod:`outrider.sample.sampling_process` starts with the command ``python -m
+outrider.sample.sampling_worker CHANNEL``."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from outrider.sample.sampling_process import SamplerParts
 
 
 class _Worker:
-    """Wraps the sampler of this process; the parent process calls the methods of this class by name."""
+    """Wraps the sampler of this process. The parent process calls the methods of this class by name."""
 
     def __init__(self, parts: SamplerParts) -> None:
         torch.set_num_threads(parts.threads)
@@ -55,8 +56,8 @@ class _Worker:
 
 
 def serve(channel: Connection) -> None:
-    """Receive the parts of a sampler, then method names with arguments; answer each with ``(failed, result or
-    exception)``."""
+    """Receive the parts of a sampler, and then method names with arguments. Answer each message with ``(failed, result
+    or exception)``."""
     failed, worker = _attempted(_Worker, channel.recv())
     while True:
         name, arguments = channel.recv()
@@ -64,7 +65,8 @@ def serve(channel: Connection) -> None:
 
 
 def _attempted(call: Callable[..., Any], *arguments: Any) -> tuple[bool, Any]:
-    """Return (False, result) if the call succeeds, else (True, exception); the parent raises the exception."""
+    """Return (False, result) if the call succeeds, and (True, exception) otherwise. The parent process raises the
+    exception."""
     try:
         return False, call(*arguments)
     except Exception as error:  # noqa: BLE001 - the parent raises it

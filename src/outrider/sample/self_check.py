@@ -35,8 +35,8 @@ class SelfCheckResult(NamedTuple):
     Attributes:
         gap: the difference between the path's and the model's log-probabilities, with float32 matmuls.
         bound: the largest allowed ``gap``.
-        in_bfloat16: the mean difference of log-probabilities with bfloat16 matmuls; None if the policy uses float32.
-            Rounding causes differences of a few hundredths; a difference above 0.5 is a real error.
+        in_bfloat16: the mean difference of log-probabilities with bfloat16 matmuls, or None if the policy uses float32.
+            Rounding causes differences of a few hundredths, but a difference above 0.5 is a real error.
     """
 
     gap: float
@@ -56,17 +56,17 @@ class SelfCheckResult(NamedTuple):
 class SelfCheck:
     """Compares compute paths with the model's own forward pass on single unpadded sequences.
 
-    The sequences are random tokens: a few of different lengths, and one longer than every attention window and chunk in
-    the model's config, if the context is long enough. For the sampler's decoder, log-probabilities of the whole
-    vocabulary are compared. Contexts are left-padded, prefilled once and copied to several rows, which are decoded
-    token by token and dropped when they end. For the learner, log-probabilities and entropies of response tokens are
-    compared, with all rows in one pass. Construct the check inside :func:`amplified_logits`, while the model still uses
-    its own attention.
+    The sequences consist of random tokens. A few sequences have different lengths. Another sequence is longer than
+    every attention window and chunk size in the model's config that is below the context length and at most 8,192. For
+    the sampler's decoder, log-probabilities of the whole vocabulary are compared. Contexts are left-padded, prefilled
+    once and copied to several rows. These rows are decoded token by token and dropped when they end. For the learner,
+    log-probabilities and entropies of response tokens are compared. The learner processes all rows in one pass.
+    Construct the check inside :func:`amplified_logits`, while the model still uses its own attention.
 
     Attributes:
         exact: whether the weights are float32.
-        bound: the largest allowed difference of log-probabilities: 1e-3 for every value if ``exact``, otherwise 0.3 on
-            average.
+        bound: the largest allowed difference of log-probabilities. If ``exact``, it is 1e-3 for every value. Otherwise,
+            it is 0.3 for the mean over all values.
         beyond: attention windows of more than 8,192 tokens, which are not tested.
 
     Raises:
@@ -133,7 +133,7 @@ class SelfCheck:
 
 
 def _learner_differences(policy: Policy, rows: Sequence[Continuation], wants: Sequence[Tensor]) -> Iterator[Tensor]:
-    """Yield differences of the learner's log-probabilities and entropies from reference values, with all rows in one
+    """Yield differences of the learner's log-probabilities and entropies from reference values. All rows are in one
     pass."""
     dtype = placement(policy.options.dtype).dtype
     logprobs_N, entropies_N, _ = own_statistics(policy.model, policy.path, rows, dtype)
@@ -146,8 +146,8 @@ def _learner_differences(policy: Policy, rows: Sequence[Continuation], wants: Se
 def _sampler_differences(policy: Policy, rows: Sequence[Continuation], wants: Sequence[Tensor]) -> Iterator[Tensor]:
     """Yield differences of the decoder's log-probabilities from the reference values ``wants``.
 
-    Contexts are prefilled together if the decoder can batch the contexts. Then two rows continue each context, and rows
-    are dropped when they end.
+    Contexts are prefilled together if the decoder can batch them. Then two rows continue each context, and rows are
+    dropped when they end.
     """
     decoder, device = decoder_of(policy), policy.model.device
     contexts, together = _together(decoder, rows)
@@ -190,7 +190,7 @@ def _kept_differences(policy: Policy, rows: Sequence[Continuation], wants: Seque
 
 
 def _together(decoder: Decoder[Any], rows: Sequence[Continuation]) -> tuple[list[Ids], list[list[int]]]:
-    """Return the contexts to prefill, and for each prefill call the indices of its contexts."""
+    """Return the contexts to prefill, and a list of context indices for each prefill call."""
     contexts = [np.concatenate([row.context_ids, row.token_ids[:_PREFIX]]) for row in rows]
     everything = list(range(len(rows)))
     return contexts, [everything] if decoder.batchable(contexts) else [[i] for i in everything]
@@ -199,7 +199,7 @@ def _together(decoder: Decoder[Any], rows: Sequence[Continuation]) -> tuple[list
 @contextmanager
 @torch.no_grad()
 def amplified_logits(model: PreTrainedModel) -> Iterator[None]:
-    """Context manager in which logits are large enough for soft caps to have an effect, and adapters are random, not 0.
+    """Context manager that makes logits large enough for soft caps to have an effect, and adapters random instead of 0.
 
     If the largest logit is below 16, the weights of the LM head are multiplied by a power of two. Head and adapter are
     restored on exit.
@@ -287,6 +287,7 @@ def _logits_apart(logits_V: Tensor, want_V: Tensor) -> Tensor:
 
 
 def _apart(got: Tensor, want: Tensor) -> Tensor:
-    """Return absolute differences, flattened; 0 where both values are minus infinity, infinity where one is NaN."""
+    """Return the flattened absolute differences. A difference is 0 if both values are minus infinity, and infinite if
+    one value is NaN."""
     differences = torch.where(got == want, 0.0, (got.float() - want).abs())
     return differences.nan_to_num(nan=float("inf"), posinf=float("inf")).flatten()

@@ -16,11 +16,11 @@ _MODULE = "vllm.entrypoints.openai.api_server"  # the command `vllm` fails for b
 
 
 def serve_command(model: str, port: int, dtype: str, lora: int | None, python: str | None, more: Sequence[str]) -> int:
-    """Replace this process with the server; ``more`` are vLLM arguments that override Outrider's.
+    """Replace this process with the server. ``more`` contains vLLM arguments that override those from Outrider.
 
     Args:
-        lora: maximum adapter rank; None disables adapters.
-        python: Python interpreter with vLLM; None for the current interpreter.
+        lora: maximum adapter rank. None disables adapters.
+        python: Python interpreter that has vLLM. None means the current interpreter.
 
     Raises:
         UserError: the interpreter has no vLLM, or the rank is not supported.
@@ -39,7 +39,7 @@ def serve_command(model: str, port: int, dtype: str, lora: int | None, python: s
 
 
 def server_arguments(model: str, port: int, dtype: str, lora: int | None = None) -> list[str]:
-    """Return the command-line arguments with which a vLLM server can be used by the sampler.
+    """Return the command-line arguments that a vLLM server needs so that the sampler can use it.
 
     >>> server_arguments("base:countdown", 8000, "float32")[2:8]
     ['--served-model-name', 'base:countdown', '--host', '127.0.0.1', '--port', '8000']

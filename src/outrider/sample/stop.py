@@ -1,4 +1,5 @@
-"""Detects stop texts in sampled tokens without decoding, by an automaton over the bytes of the vocabulary's tokens."""
+"""Detects stop texts in sampled tokens without decoding the tokens, with an automaton that reads the bytes of each
+token."""
 
 from __future__ import annotations
 
@@ -22,11 +23,12 @@ _MOST_STATES = np.iinfo(np.int16).max
 
 
 class StopTable:
-    r"""A search for stop texts, stored as a table of the next state for every state and token: ``next_SV``, int16.
+    r"""A search for stop texts, stored as a state-transition table. ``next_SV`` (int16) has the next state for every
+    state and token.
 
-    The search is an Aho-Corasick automaton over the UTF-8 bytes of the stop texts, so a text is found at any position,
-    within one token or across several. State 0 is the initial state; ``matched`` is the absorbing accepting state.
-    Special tokens add no text, so they do not change the state.
+    The search is an Aho-Corasick automaton over the UTF-8 bytes of the stop texts. It finds a stop text at any
+    position, within one token or across several tokens. State 0 is the initial state. ``matched`` is the accepting
+    state, which is absorbing. Special tokens add no text, so they do not change the state.
 
     >>> table = StopTable(["</a>"], [b"x</", b"a", b"a> and", b""])
     >>> state = table.after([0, 3])
@@ -51,7 +53,8 @@ class StopTable:
 
 
 class Stops:
-    """The end conditions of a response, on the sampling device: end token ids, and the table of stop texts, if any."""
+    """The conditions at which a response ends: end token ids, and the table of stop texts if there are any. Both are on
+    the sampling device."""
 
     def __init__(self, ids: Sequence[int], texts: StopTable | None, device: torch.device) -> None:
         self.ids = torch.tensor(ids, device=device)
@@ -102,7 +105,8 @@ def special_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
 
 
 def token_bytes(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> list[bytes]:
-    """Return the UTF-8 bytes that each id adds to a response's text; empty for special tokens and unused ids."""
+    """Return the UTF-8 bytes that each token id adds to a response's text. Special tokens and unused ids add no
+    bytes."""
     bytes_V = [b""] * vocabulary
     added = tokenizer.added_tokens_decoder
     as_bytes = _byte_level() if "ByteLevel" in tokenizer.backend_tokenizer.to_str().partition('"model":')[0] else None
@@ -126,7 +130,8 @@ def _bytes_of(token: str, as_bytes: Mapping[str, int] | None) -> bytes:
 def _byte_level() -> dict[str, int]:
     """Return the byte for each character of a byte-level vocabulary.
 
-    Printable Latin-1 characters stand for their own byte; the other bytes are numbered from character 256 on.
+    A printable Latin-1 character represents its own byte. The other bytes are represented by the characters from U+0100
+    on.
     """
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = (b for b in range(256) if b not in printable)
@@ -136,7 +141,7 @@ def _byte_level() -> dict[str, int]:
 def _automaton(stops: Sequence[bytes]) -> NDArray[np.int16]:
     """Return the next state for each state and byte, ``[S, 256]``.
 
-    There is one state per prefix of a stop text; the last state is accepting and absorbing.
+    There is one state per prefix of a stop text. The last state is accepting and absorbing.
     """
     starts = {stop[:n] for stop in stops for n in range(len(stop))}
     # the empty prefix sorts first and is state 0; if one stop text begins with another, the search ends at the shorter
@@ -159,7 +164,7 @@ def _automaton(stops: Sequence[bytes]) -> NDArray[np.int16]:
 
 
 def _per_token(step_SB: NDArray[np.int16], token_bytes: Sequence[bytes]) -> StateTable:
-    """Run the automaton from every state through every token's bytes; each iteration handles one byte of all tokens."""
+    """Run the automaton from every state through every token's bytes. Each iteration handles one byte of all tokens."""
     lengths_V = np.array([len(b) for b in token_bytes])
     # longest tokens first, so that the tokens that have a further byte form one slice, and the loop runs over byte
     # positions instead of the vocabulary

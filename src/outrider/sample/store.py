@@ -20,7 +20,7 @@ class Store:
     Keys are stored transposed, as ``[B, KV, D, S]``, and values as ``[B, KV, S, D]``.
 
     Args:
-        starts_B: first column of each row's tokens; earlier columns are padding.
+        starts_B: first column of each row's tokens. Earlier columns are padding.
         columns: number of columns.
     """
 
@@ -41,13 +41,13 @@ class Store:
         return len(self.starts_B)
 
     def positions(self, width: int) -> Tensor:
-        """Return the positions of the next ``width`` tokens, ``[B, width]``; padding has position 0."""
+        """Return the positions of the next ``width`` tokens, ``[B, width]``. Padding has position 0."""
         at = torch.arange(self.column, self.column + width, device=self.starts_B.device)
         return (at[None] - self.starts_B[:, None]).clamp_min(0)
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
-        """Append ``k`` and ``v`` to the KV cache, then compute attention: ``q`` is ``[B, H, Q, D]``, the result ``[B,
-        Q, H, D]``.
+        """Append ``k`` and ``v`` to the KV cache, then compute attention. ``q`` is ``[B, H, Q, D]``, and the result is
+        ``[B, Q, H, D]``.
 
         The caller advances ``column`` once all layers have processed the tokens.
         """
@@ -63,7 +63,7 @@ class Store:
     def attend_one(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
         """Like ``attend``, but for one token per row and without a copy of keys or values.
 
-        ``q`` and the result are ``[B * KV, H / KV, D]``, grouped by the heads that share a key; ``k`` and ``v`` are
+        ``q`` and the result are ``[B * KV, H / KV, D]``, where heads that share a key form a group. ``k`` and ``v`` are
         ``[B, KV, D]``.
         """
         if self.keys[layer].numel() == 0:  # first write: contexts of one token
@@ -132,7 +132,8 @@ class Store:
             self.values[layer] = self._rows(self.values[layer], row_of_B, 2)
 
     def _rows(self, old: Tensor, row_of_B: Tensor, columns: int) -> Tensor:
-        """Copy rows of a tensor, with room for all columns; ``columns`` is the index of the column dimension."""
+        """Copy rows of a tensor to a new tensor that has room for all columns. ``columns`` is the index of the column
+        dimension."""
         if old.shape[columns] == self.columns:  # whole rows copy in two thirds of the time
             return old.index_select(0, row_of_B)
         shape = list(old.shape)
@@ -158,8 +159,8 @@ class Store:
         self.values[layer] = like.new_empty(self.rows, heads, self.columns, value_dim)
 
     def _hidden(self, heads: int, end: int, window: int | None, dtype: torch.dtype) -> Tensor:
-        """Return the attention bias of a one-token query, ``[B * heads, 1, C]``: -inf for columns hidden from a row,
-        else 0.
+        """Return the attention bias of a one-token query, ``[B * heads, 1, C]``. The bias is -inf for columns hidden
+        from a row, and 0 otherwise.
 
         ``C`` counts the columns that are hidden from at least one row.
         """
@@ -177,7 +178,7 @@ class Store:
 
     def _longest_padding(self) -> int:
         """Return the longest padding of a row, in columns. The value is cached until the rows change, since reading it
-        waits for the GPU."""
+        requires waiting for the GPU."""
         if self._padding is None:
             self._padding = int(self.starts_B.max())
         return self._padding

@@ -25,14 +25,15 @@ MERGED = "merged weights are sent in each step"
 
 
 class SyncedWeights:
-    """Creates a folder per weight version, which all ranks share, and removes the folder of the previous version.
+    """Creates one folder per weight version, and removes the folder of the previous version. All ranks share these
+    folders.
 
     A killed run leaves its last folder behind. The next run on the same machine with the same parent folder removes
-    that folder, since no process holds the folder's lock. Other machines may share the parent folder, and some file
-    systems do not share locks, so each machine checks only its own folders.
+    that folder, since no process holds the folder's lock. Each machine checks only its own folders, since other
+    machines may share the parent folder, and some file systems do not share locks between machines.
 
     Args:
-        parent: parent folder; None: this machine's temporary folder.
+        parent: parent folder. None means this machine's temporary folder.
 
     Attributes:
         notices: messages about removed folders.
@@ -57,7 +58,7 @@ class SyncedWeights:
         return self._folder
 
     def write(self, export: Callable[[Path], None]) -> Path:
-        """Create a folder, let every rank call ``export`` on it, and return the folder.
+        """Create a folder, call ``export`` with this folder on every rank, and return the folder.
 
         The previous folder is removed, so its readers must have finished.
 
@@ -115,7 +116,8 @@ def _sweep(parent: Path) -> list[Path]:
 
 
 def _let_read(folder: Path) -> None:
-    """Give the files the folder's permissions, since safetensors makes them readable only for the owner."""
+    """Give the files the folder's read and write permissions, since safetensors makes files readable only by their
+    owner."""
     for file in folder.iterdir():
         file.chmod(stat.S_IMODE(folder.stat().st_mode) & 0o666)
 

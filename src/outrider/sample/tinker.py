@@ -22,10 +22,10 @@ from outrider.sample.stop import ends_of
 class TinkerSampler:
     """Samples on the service that trains the policy.
 
-    A request is sent as a whole, so the service prefills its prompt once. The service uses consecutive seeds for a
-    request's rollouts. Rollout ``m`` of a group has the group's seed plus ``m``, so later requests for the same group
-    do not repeat seeds. The service returns log-probabilities under the raw distribution (temperature 1, not
-    truncated), and no entropies.
+    All rollouts of a request are requested together, so the service prefills the prompt only once. The service uses
+    consecutive seeds for a request's rollouts. Rollout ``m`` of a group has the group's seed plus ``m``, so later
+    requests for the same group do not repeat seeds. The service returns log-probabilities under the raw distribution
+    (temperature 1, not truncated), and no entropies.
     """
 
     gives_entropies = False
@@ -105,7 +105,7 @@ class TinkerSampler:
 
 
 def first_seed(request: SampleRequest) -> int:
-    """Return the seed of a request's first rollout, below 2**31; the other rollouts have consecutive seeds.
+    """Return the seed of a request's first rollout, which is below 2**31. The other rollouts have consecutive seeds.
 
     >>> from outrider.record import Problem
     >>> problem = Problem("a", "1 + 1 =", {})

@@ -38,12 +38,12 @@ class Trajectory:
 
     Attributes:
         request: request with ``n = 1`` for this rollout.
-        replayed: turns of a branch's prefix that still have to be sent to the environment again, with the observation
-            after each turn.
+        replayed: turns of a branch's prefix that must still be replayed in the environment, each with the observation
+            that follows it.
         turn: tokens of the current turn, including tokens from a branch's prefix.
         turns: number of turns sent to the environment.
-        heard: observations so far; their positions in the rollout's text are set later.
-        stop: stop reason; None while the rollout continues.
+        heard: observations so far. Their positions in the rollout's text are set later.
+        stop: stop reason, or None while the rollout continues.
     """
 
     def __init__(self, request: SampleRequest, member: int) -> None:
@@ -77,7 +77,8 @@ class Trajectory:
     def draw(self) -> SampleRequest:
         """The request for the next turn.
 
-        Each later turn is sampled as a branch of the rollout, so its seed depends only on the turn's position.
+        Each later turn is sampled as a branch of the rollout, so that the turn's seed depends only on the turn's
+        position.
         """
         if not self._own:
             return self.request
@@ -92,7 +93,7 @@ class Trajectory:
             self.stop = drawn.stop
 
     def observed(self, ids: Ids, error: bool = False, cut: bool = False) -> None:
-        """Append an observation; ``ids`` is empty if the observation's tokens are excluded."""
+        """Append an observation. ``ids`` is empty if the observation's tokens are excluded from the rollout."""
         self.turn = []
         self.heard.append(Observation(sum(len(part.ids) for part in self._own), len(ids), 0, 0, error, cut))
         if len(ids):
@@ -108,14 +109,14 @@ class Trajectory:
 
     @property
     def last(self) -> int | None:
-        """The last token of the turn that was sent to the environment most recently; None before the first turn."""
+        """The last token of the turn that was sent to the environment most recently, or None before the first turn."""
         if self.replayed:
             return int(self.replayed[0][0][-1]) if self.turns else None
         return int(self.turn[-1][-1]) if self.turns else None
 
     @property
     def drawn(self) -> Rollout | None:
-        """The sampled rollout of the first turn; None before the first turn."""
+        """The rollout that the sampler returned for the first turn, or None before the first turn."""
         return self._drawn[0] if self._drawn else None
 
     @property
@@ -124,7 +125,8 @@ class Trajectory:
         return None if all(part.sampled for part in self._own) else np.concatenate(flags)
 
     def tokens(self) -> SampledTokens:
-        """Return all tokens after a branch's prefix; log-probabilities and entropies of observed tokens are NaN."""
+        """Return all tokens after a branch's prefix. Observed tokens have NaN as their log-probabilities and
+        entropies."""
         drawn = iter(self._drawn)
         logprobs, entropies = [np.zeros(0, np.float32)], [np.zeros(0, np.float32)]
         for part in self._own:

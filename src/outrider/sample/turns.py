@@ -25,19 +25,19 @@ class TurnSampler:
     A turn is the text that the policy samples up to an end token or a stop text. The text is sent to the rollout's
     environment, and the reply is appended as observed tokens. All rollouts whose environments have replied are batched,
     even if they are in different turns, so a slow environment delays only its own rollout. Sampled tokens are never
-    re-encoded from text; only new observations are encoded.
+    re-encoded from text, and only new observations are encoded.
 
-    The first turn uses the rollout's seed. A later turn has the seed that a branch (a rollout that continues a prefix
-    of this one) would have at the turn's first token. The environment of a branch is recreated by replay: the turns in
-    the prefix are sent again, and the environment must reply with the same tokens. All rollouts of a group have
-    environments with the same seed.
+    The first turn uses the rollout's seed. A later turn uses the seed of a branch at the turn's first token. (A branch
+    is a rollout that continues a prefix of another rollout.) The environment of a branch is recreated by replay. The
+    turns in the prefix are sent to a new environment, which must reply with the same tokens. All rollouts of a group
+    have environments with the same seed.
 
-    A response has at most ``max_tokens`` tokens, observations included.
+    A response has at most ``max_tokens`` tokens, including observations.
 
     Args:
         environments: pool of the task's environments.
         most_turns: maximum number of turns per rollout, including the turns in a branch's prefix.
-        most_rollouts: maximum number of concurrent rollouts; the rollouts of one request always run together.
+        most_rollouts: maximum number of concurrent rollouts. The rollouts of one request always run together.
     """
 
     def __init__(
@@ -57,7 +57,8 @@ class TurnSampler:
         self.gives_entropies, self.notices = sampler.gives_entropies, sampler.notices
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
-        """Sample ``n`` rollouts for each request, in order, with the verdicts that environments return."""
+        """Sample ``n`` rollouts for each request. Rollouts are in the order of the requests and have the verdicts that
+        environments return."""
         paths = {(i, k): Trajectory(request, k) for i, request in enumerate(requests) for k in range(request.n)}
         keeping = self._sampler.keeping() if isinstance(self._sampler, Keeping) else nullcontext()
         with keeping as kept:
@@ -179,7 +180,7 @@ class TurnSampler:
             )
 
     def _no_room(self, path: Trajectory, said: Ids) -> StopReason | None:
-        """Return the stop reason if an observation and one more token exceed a limit; None if both fit.
+        """Return the stop reason if an observation and one more token exceed a limit, and None otherwise.
 
         An observation that does not fit is excluded from the rollout.
         """
@@ -228,7 +229,7 @@ class TurnSampler:
 
 
 class SingleTurns:
-    """Samples one turn per rollout, without environments; weight syncs go through the multi-turn sampler."""
+    """Samples one turn per rollout, without environments. Weight syncs go through the multi-turn sampler."""
 
     def __init__(self, whole: TurnSampler, turns: Sampler) -> None:
         self._whole, self._turns = whole, turns

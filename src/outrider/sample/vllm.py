@@ -23,7 +23,7 @@ from outrider.sample.vllm_server import Holding, ServerLostError, VllmServer
 
 
 class _Answer(NamedTuple):
-    """A server's answer for one rollout; ``tokens`` is None if the server was lost."""
+    """A server's answer for one rollout. ``tokens`` is None if the server was lost."""
 
     server: VllmServer
     tokens: SampledTokens | None = None
@@ -32,8 +32,8 @@ class _Answer(NamedTuple):
 
 
 class _Given(NamedTuple):
-    """This run's weights on a server: the ``Holding`` that identifies the weights, and the model name that selects
-    them."""
+    """Identifies this run's weights on a server, by the server's ``Holding`` and by the model name that selects the
+    weights."""
 
     holding: Holding
     model: str
@@ -44,9 +44,9 @@ class VllmSampler:
 
     Requests are assigned to servers round-robin, with a different first server for each rank. All rollouts of a request
     go to the same server, so that they share the cached prompt or prefix. A server is excluded until the next weight
-    sync if the server does not answer, or if it no longer has this run's weights (after a restart, or after a sync by
-    another run). The requests of an excluded server are retried on other servers with the same seeds, and only one
-    answer per rollout counts.
+    sync if it does not answer. It is also excluded if it no longer has this run's weights, because it was restarted or
+    another run has synced its weights. The requests of an excluded server are retried on other servers with the same
+    seeds. Only one answer per rollout counts.
 
     vLLM does not return entropies.
 
@@ -91,11 +91,12 @@ class VllmSampler:
         self._pool = ThreadPoolExecutor(engine.in_flight * len(self._servers), thread_name_prefix="vllm")
 
     def take(self, version: int, export: Export) -> dict[str, int]:
-        """Write the weights once, and make every server load the weights. A lost server that answers again is used
-        again.
+        """Write the weights once, and make every server load the weights. A server that was lost and now answers is
+        used again.
 
-        Returns counts since the last call: ``prompt_tokens``, ``cached_tokens`` (prompt tokens found in a server's
-        prefix cache), and ``retries`` (rollouts requested again because their server was lost).
+        Returns three counts since the last call. ``prompt_tokens`` is the number of prompt tokens. ``cached_tokens`` is
+        the number of prompt tokens found in a server's prefix cache. ``retries`` is the number of rollouts that were
+        requested again because their server was lost.
 
         Raises:
             EngineLostError: no server is left.
@@ -144,7 +145,7 @@ class VllmSampler:
     def _offer(self, model: PreTrainedModel) -> None:
         """Make every server load the model's adapter, and write the base weights.
 
-        If a server rejects the adapter, add a notice with the reason; syncs then send merged weights.
+        If a server rejects the adapter, add a notice with the reason. Later syncs then send merged weights.
         """
         self._weights.write(lambda folder: self._on_main(lambda: write_adapter(model, folder)))
         refused = self._on_main(self._refused)
@@ -155,7 +156,8 @@ class VllmSampler:
         self._beneath.write(lambda folder: self._on_main(lambda: write_weights(without_adapter(model), folder)))
 
     def _refused(self) -> str:
-        """Return the reason why a server does not load the adapter; empty if all servers load the adapter."""
+        """Return the reason why a server does not load the adapter. The result is empty if all servers load the
+        adapter."""
         for server in self._servers:
             try:
                 server.load_adapter(self._weights.given)
@@ -184,7 +186,7 @@ class VllmSampler:
         return self._requests.rollouts(requests, sampled, self.version)
 
     def close(self) -> None:
-        """End all threads, even waiting threads, and remove the weights of the last sync."""
+        """End all threads, even those that wait for a server, and remove the weights of the last sync."""
         for server in self._servers:
             server.close()
         self._pool.shutdown(cancel_futures=True)
@@ -195,7 +197,7 @@ class VllmSampler:
         self._beneath.remove()
 
     def _ask(self, server: VllmServer, job: Job) -> _Answer:
-        """Request a rollout from a server; exclude the server if it is lost."""
+        """Request a rollout from a server, and exclude the server if it is lost."""
         given = self._given.get(server.address)
         if given is None:
             return _Answer(server)
@@ -218,7 +220,7 @@ class VllmSampler:
         return _Answer(server, tokens, usage.get("prompt_tokens", 0), cached)
 
     def _still_has(self, server: VllmServer) -> bool:
-        """Check that an active server still has this run's weights; exclude it if not."""
+        """Check whether an active server still has this run's weights, and exclude the server if not."""
         given = self._given.get(server.address)
         if given is None:
             return False

@@ -40,15 +40,16 @@ _ON_A_CPU = {"enforce_eager": True, "block_size": 32, "enable_chunked_prefill": 
 class VllmEngine:
     """vLLM's ``LLM`` on this rank's device. The engine runs in this process and does not start other processes.
 
-    vLLM loads the policy from a folder that Outrider writes, not by the policy's name, so that vLLM has exactly the
-    weights that Outrider loaded.
+    vLLM loads the policy from a folder that Outrider writes, instead of by name, so that vLLM has exactly the weights
+    that Outrider loaded.
 
     Args:
         weights: folders for weight syncs.
-        memory: share of a GPU's memory; on a CPU, share of the machine's memory, divided among the ranks.
+        memory: on a GPU, share of the GPU's memory. On a CPU, share of the machine's memory, which is divided among the
+            ranks.
         sleeps: whether :meth:`sleep` frees the GPU memory.
         rank: rank of this process within the run.
-        size: number of the run's processes; every process has its own engine.
+        size: number of processes in the run. Every process has its own engine.
 
     Attributes:
         takes_adapter: whether the engine has the base weights, so that syncs send only the adapter.
@@ -102,7 +103,7 @@ class VllmEngine:
                 ) from error
 
     def _offer(self, model: PreTrainedModel, rank: int) -> None:
-        """Load the policy's current adapter, or add a notice with the reason."""
+        """Load the policy's current adapter. If vLLM cannot load it, add a notice with the reason."""
         refused = f"it holds ranks up to {MOST_RANK}"
         if self.takes_adapter:
             try:
@@ -150,7 +151,7 @@ class VllmEngine:
         self._forget()
 
     def load_adapter(self, export: Export) -> None:
-        """Replace the current adapter by the adapter that ``export`` writes."""
+        """Replace the current adapter with the adapter that ``export`` writes."""
         from vllm.lora.request import LoRARequest
 
         folder = self._weights.write(export)
@@ -164,15 +165,16 @@ class VllmEngine:
         self._adapter = adapter
 
     def sleep(self) -> None:
-        """Free weights and KV cache until the next sync, which sends all weights. With an adapter, syncs do not send
-        the base weights, so these move to host memory. The method does nothing without ``sleeps``."""
+        """Free the memory of the weights and the KV cache until the next sync. If syncs send only an adapter, the base
+        weights are moved to host memory instead. The method does nothing if ``sleeps`` is False."""
         if self._sleeps:
             with _lost_if_it_fails():
                 self._llm.sleep(level=1 if self.takes_adapter else 2)
             self._asleep = True
 
     def _wake(self, *parts: str) -> None:
-        """Allocate memory again. The KV cache is allocated last, since loading weights needs memory too."""
+        """Allocate memory again. The KV cache is allocated after the weights have been loaded, since loading weights
+        also needs memory."""
         if not self._asleep:
             return
         if torch.cuda.is_available():
@@ -224,8 +226,8 @@ def _options(policy: Policy, memory: float, size: int, device: torch.device) -> 
 
 
 def _held_rank(options: PolicyOptions) -> int | None:
-    """Return the adapter rank for which vLLM reserves memory; None without an adapter, or if vLLM does not support this
-    rank."""
+    """Return the adapter rank for which vLLM reserves memory. Return None if the policy has no adapter, or if vLLM does
+    not support its rank."""
     lora = options.lora if isinstance(options, TrainedPolicyOptions) else None
     return None if lora is None else vllm_rank(lora.rank)
 
@@ -249,7 +251,7 @@ def _lost_if_it_fails() -> Iterator[None]:
 
 @contextmanager
 def _environment(rank: int, size: int, device: torch.device) -> Iterator[None]:
-    """Context manager that sets vLLM's environment variables for its start.
+    """Context manager that sets the environment variables with which vLLM starts.
 
     Launcher variables such as ``RANK`` are restored on exit.
     """

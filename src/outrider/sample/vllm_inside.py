@@ -28,8 +28,8 @@ class VllmInside:
     def take(self, version: int, export: Export) -> dict[str, int]:
         """Make the engine load the weights or the adapter from a folder, and drop the KV cache of the old weights.
 
-        Returns counts since the last call: ``prompt_tokens``, and ``cached_tokens`` (prompt tokens found in the prefix
-        cache).
+        Returns two counts since the last call. ``prompt_tokens`` is the number of prompt tokens, and ``cached_tokens``
+        is the number of prompt tokens found in the prefix cache.
         """
         (self._engine.load_adapter if self.takes_adapter else self._engine.reload)(export)
         return self._taken(version)

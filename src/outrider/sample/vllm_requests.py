@@ -16,7 +16,7 @@ from outrider.sample.stop import ends_of
 
 
 class Job(NamedTuple):
-    """One rollout to sample by vLLM.
+    """A rollout that vLLM must sample.
 
     Attributes:
         request: index of the request.
@@ -49,7 +49,8 @@ class VllmRequests:
     (vLLM's ``processed_logprobs``).
 
     Attributes:
-        notices: messages that tell the user how other requests can change a rollout.
+        notices: messages for the user. In bfloat16, a message says that concurrent requests can change which tokens are
+            sampled.
     """
 
     def __init__(self, policy: Policy, options: SampleOptions) -> None:
@@ -105,8 +106,8 @@ def sampled_tokens(
     """Check and convert vLLM's answer to a job, including its ``finish_reason`` and ``stop_reason``.
 
     Raises:
-        UserError: the response is incomplete, or log-probabilities are missing; the message names ``who`` as the
-            source.
+        UserError: the response is incomplete, or log-probabilities are missing. The message names ``who`` as the source
+            of the response.
     """
     if len(ids) != len(logprobs) or not ids:
         raise UserError(f"{who} gives {len(ids)} tokens and {len(logprobs)} log-probabilities")

@@ -21,7 +21,7 @@ _PAUSE = 0.2  # seconds between two attempts to clear a prefix cache that is in 
 
 
 class ServerLostError(Exception):
-    """A server did not answer in time; its requests may be retried on another server."""
+    """Raised if a server does not answer in time. Its requests may be retried on another server."""
 
 
 class Holding(NamedTuple):
@@ -29,8 +29,8 @@ class Holding(NamedTuple):
 
     Attributes:
         start: start time of the server's process.
-        claim: name of the last weight sync, by which a run recognises its own sync; empty if the vLLM version does not
-            store a name.
+        claim: name of the last weight sync. A run recognises its own sync by this name. The name is empty if this
+            version of vLLM does not store it.
     """
 
     start: str
@@ -79,11 +79,11 @@ class VllmServer:
 
     @property
     def model(self) -> str:
-        """The model name that uses the weights of the last sync."""
+        """The model name that a request must contain to use the weights of the last sync."""
         return self._adapter or self._base
 
     def complete(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Request one completion; ``model`` in ``body`` selects the weights.
+        """Request one completion. ``model`` in ``body`` selects the weights.
 
         Raises:
             ServerLostError: the server does not answer in time.
@@ -122,7 +122,7 @@ class VllmServer:
             time.sleep(_PAUSE)
 
     def load_adapter(self, folder: Path) -> None:
-        """Replace the current adapter by the adapter in a folder; the folder's name becomes the adapter's name.
+        """Replace the current adapter with the adapter in a folder. The folder's name becomes the adapter's name.
 
         Raises:
             ServerLostError: the server does not answer in time, or vLLM cannot load the adapter.
@@ -141,7 +141,8 @@ class VllmServer:
                 self._ask("POST", "/v1/unload_lora_adapter", json.dumps({"lora_name": adapter}).encode())
 
     def claim(self, name: str) -> None:
-        """Store a weight sync's name on the server before its weights change, so that other runs notice the sync."""
+        """Store the name of a weight sync on the server before the server's weights change, so that other runs notice
+        the sync."""
         with contextlib.suppress(UserError):  # vLLM before 0.30 does not store a name
             self.post("/update_weight_version", {"new_version": name})
 
@@ -163,7 +164,7 @@ class VllmServer:
         return json.loads(self._ask("GET", path, None))
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Send a POST request with a JSON object and return the JSON answer; None if the answer is empty."""
+        """Send a POST request with a JSON object and return the JSON answer, or None if the answer is empty."""
         answer = self._ask("POST", path, json.dumps(body).encode())
         return json.loads(answer) if answer else None
 

@@ -43,8 +43,7 @@ class WaveRow(NamedTuple):
 
 
 class Wave(NamedTuple):
-    """A set of distinct contexts, with the rows that continue each context, and the kept KV cache of each context, if
-    any."""
+    """A set of distinct contexts. Each context has the rows that continue it and, if one was kept, its KV cache."""
 
     contexts: list[Ids]
     rows: list[list[WaveRow]]
@@ -55,7 +54,7 @@ class Wave(NamedTuple):
 
     @property
     def new_tokens(self) -> int:
-        """Number of context tokens without a kept KV cache."""
+        """Number of context tokens that are not in a kept KV cache."""
         return sum(map(len, self.contexts)) - sum(len(one.ids) for one in self.standing if one is not None)
 
 
@@ -100,7 +99,8 @@ def decode_wave(
 def prefill(
     decoder: Decoder[Any], contexts: Sequence[Ids], device: torch.device, standing: Sequence[Standing | None] = ()
 ) -> tuple[Cache, Tensor]:
-    """Prefill the uncached tokens of all contexts, left-padded; return the cache and next-token logits ``[C, V]``."""
+    """Prefill the uncached tokens of all contexts, which are left-padded. Return the KV cache and the next-token logits
+    ``[C, V]``."""
     width = max(map(len, contexts))
     ids_CT = np.zeros((len(contexts), width), np.int64)
     for row, ids in zip(ids_CT, contexts, strict=True):
@@ -124,7 +124,8 @@ def looks_every(device: torch.device) -> int:
 
 
 class _Left(NamedTuple):
-    """Rows that were taken from the KV cache to be kept, as their tensors, first columns, and row indices."""
+    """Rows that were copied from the KV cache to be kept. The fields are their tensors, first columns and row
+    indices."""
 
     parts: list[Part]
     starts: list[int]
@@ -132,7 +133,8 @@ class _Left(NamedTuple):
 
 
 class _Decoding:
-    """The state of decoding. Dimension ``B`` has all rows, and ``A`` only the rows that are still in the KV cache.
+    """The state of decoding. Arrays with dimension ``B`` cover all rows, and arrays with dimension ``A`` cover only
+    rows that are still in the KV cache.
 
     Args:
         room: maximum number of ended rows whose KV cache may be kept for a next turn.
@@ -186,7 +188,8 @@ class _Decoding:
         return self._sampled()
 
     def keep(self, kept: Kept, read: Sequence[Ids]) -> None:
-        """Put the rows taken from the KV cache into ``kept``; ``read`` has every row's context and sampled tokens."""
+        """Put the rows that were copied from the KV cache into ``kept``. ``read`` has every row's context and sampled
+        tokens."""
         held = set[int]()
         for parts, starts, rows in self.left:
             # the last token was sampled but not processed by the model, so the KV cache lacks it
@@ -197,7 +200,8 @@ class _Decoding:
                 kept.lose(self.rows[b].rollout, len(read[b]) - 1)
 
     def _leave(self, store: Cache, rows_A: Tensor, going_A: Tensor) -> None:
-        """Copy from the KV cache the rows that ended at an end token or stop text, at most as many as may be kept."""
+        """Copy rows that ended at an end token or stop text from the KV cache, up to the number of rows that may still
+        be kept."""
         if not self.room_left or (parts := store.parts()) is None:
             return
         chosen = ((self.stopped_B | self.matched_B)[rows_A] & ~going_A).nonzero()[: self.room_left, 0]

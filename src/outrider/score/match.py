@@ -11,14 +11,15 @@ from outrider.record.normalised import normalised
 
 
 class Matcher:
-    """Finds the problem of a saved response by three rules, which are tried in order. ``counts`` has the number of
-    matches by rule.
+    """Finds the problem of a saved response. Three rules are tried in order, and ``counts`` has the number of matches
+    by rule.
 
-    1. ``id``: the problem id in the saved generations (the dump) is the id of one of the task's problems.
-    2. ``text``: the dump's prompt, or the text whose hash is the dump's problem id, equals a problem's prompt or
-       question, ignoring case, spacing and Unicode variants.
-    3. ``within``: the dump's prompt contains exactly one question of the task, for example in another prompt template.
-       If the prompt contains several questions, and the longest contains all others, only the longest counts.
+    1. ``id``: the response's problem id in the saved generations (the dump) is also the id of a problem of the task.
+    2. ``text``: the dump's prompt equals a problem's prompt or question, ignoring case, spacing and Unicode variants.
+       The rule also applies if the dump's problem id is the hash of a problem's prompt or question.
+    3. ``within``: the dump's prompt contains exactly one question of the task, for example because the dump used
+       another prompt template. If the prompt contains several questions, and the longest contains all others, only the
+       longest counts.
 
     A response has no match if no rule finds a problem, or if several problems have the same text.
     """
@@ -38,7 +39,7 @@ class Matcher:
         self._known: dict[tuple[str, str | None], Problem | None] = {}
 
     def __call__(self, problem_id: str, prompt: str | None) -> Problem | None:
-        """Return the problem of a response; None if no problem matches."""
+        """Return the problem of a response, or None if no problem matches."""
         key = (problem_id, prompt)
         if key not in self._known:
             self._known[key] = self._find(problem_id, prompt)

@@ -29,7 +29,7 @@ class Scored(NamedTuple):
 
     Attributes:
         rollouts: rollouts as plain data (:mod:`outrider.importers.plain`), with new verdicts and problem ids.
-        evaluation: pass@k, majority vote and other metrics; lengths are 0 if the file has no token counts.
+        evaluation: pass@k, majority vote and other metrics. Lengths are 0 if the file has no token counts.
         notes: sentences about how problems were matched, which rollouts were skipped, and how the file's verdicts
             differ from the new verdicts.
         models: one evaluation per model, if the file has responses from several models.
@@ -50,8 +50,8 @@ def score(run: RunData, task: Task, problems: Sequence[Problem]) -> Scored:
 
     Only rollouts from the last step are verified. If the dump has evaluations, training rollouts are ignored.
     :class:`Matcher` finds the problem of each response. Branches and responses to other problems are skipped and
-    counted. A response that the dump marks as truncated is verified as unfinished. A missing response (null) gets the
-    outcome ``ERROR``.
+    counted. If the dump marks a response as truncated, the verifier is told that the response is unfinished. A missing
+    response (null) gets the outcome ``ERROR``.
 
     Raises:
         UserError: no response belongs to a problem of the task, no matched response has a text, or the task is
@@ -108,16 +108,18 @@ def _verified(
 
 
 def _asked(problem: Problem, prompt: str | None) -> Problem:
-    """Return the problem with the saved prompt, since the end of a prompt may open a reasoning block.
+    """Return the problem with the saved prompt. The saved prompt matters for verification, since its end may open a
+    reasoning block.
 
-    Dumps often have only the question instead of the prompt. The problem then does not change, since the end of the
-    prompt is unknown.
+    If the dump has only the question instead of the prompt, the end of the prompt is unknown, and the problem is
+    returned unchanged.
     """
     return problem.prompted(prompt) if prompt and prompt.strip() not in problem.prompt else problem
 
 
 def _chosen(run: RunData) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the last step's rollouts without branches (only evaluations, if any), and notes on skipped rollouts."""
+    """Return the last step's rollouts without branches, and notes on skipped rollouts. If there are evaluations,
+    training rollouts are skipped."""
     evaluated = "split IN ('evaluate', 'greedy')"
     if not run.query(f"SELECT count(*) AS n FROM rollouts WHERE {evaluated}")["n"][0]:
         evaluated = "true"
@@ -157,7 +159,7 @@ def _truncated(row: Mapping[str, Any]) -> bool:
 
 
 def _apart(taken: Sequence[tuple[Mapping[str, Any], Problem]], notes: list[str]) -> bool:
-    """Return whether a file without model names has responses to the same problem with several levels."""
+    """Return whether responses to the same problem have different levels in a file without model names."""
     levels: dict[str, set[str]] = {}
     for row, problem in taken:
         if row["model"] is None:

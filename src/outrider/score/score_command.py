@@ -36,8 +36,8 @@ def score_file(
 ) -> tuple[str, Scored]:
     """Score a file or folder of generations. If ``out`` is given, write rollouts and results to this folder.
 
-    Without ``problems``, all held-out problems of a data set are used. If a task generates problems without end,
-    the default number of an evaluation is used.
+    If ``problems`` is None, all held-out problems of a data set are used. For a task that generates its problems, the
+    default number of problems in an evaluation is used.
 
     ``outrider report`` and ``outrider compare`` can read the folder ``out``.
 

@@ -42,15 +42,16 @@ def draw_curves(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]], 
 
 
 def curves_figure(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]]) -> Figure:
-    """Plot a run's curves in four panels, three of them over generated tokens and one over k.
+    """Plot a run's curves in four panels. The x axis is the number of generated tokens in three panels, and k in the
+    fourth.
 
     The x value of an evaluation is the number of tokens generated up to its step (0 before training). Bars and bands
-    are intervals. Thin lines show single steps, and thick lines show running means. Missing data leave a gap in the
-    curve, or a panel with the text "no data".
+    are intervals. Thin lines show single steps, and thick lines show running means. A curve has a gap where data are
+    missing. A panel without any data shows the text "no data".
 
     Args:
-        rows: the lines of ``metrics.jsonl``: ``step``, ``tokens`` (cumulative) and, if known, ``reward``, ``entropy``
-            and the shares ``solved``, ``mixed``, ``unsolved``.
+        rows: the lines of ``metrics.jsonl``. Each line has ``step`` and ``tokens`` (cumulative). If known, it also has
+            ``reward``, ``entropy`` or ``surprisal``, and the shares ``solved``, ``mixed`` and ``unsolved``.
         evaluations: evaluations by step, from :meth:`outrider.measure.evaluation.Evaluation.to_json`.
     """
     from matplotlib.figure import Figure  # instead of pyplot, which has global state
@@ -169,7 +170,8 @@ def _column(rows: MetricRows, name: str) -> Floats:
 
 
 def _smooth(y: Floats) -> Floats:
-    """Return the centred running mean over a 20th of the run, without NaN. Windows are shorter at the ends."""
+    """Return the centred running mean, ignoring NaN. The window is a 20th of the run. Windows are shorter at the
+    beginning and at the end of the run."""
     half = len(y) // 40
     known = np.isfinite(y)
     totals = np.concatenate([[0.0], np.cumsum(np.where(known, y, 0.0))])

@@ -7,8 +7,8 @@ from typing import Any
 
 
 class NotebookLine:
-    """Output of a cell, which every :meth:`update` replaces. The output has no widgets, so that a saved notebook shows
-    it as well."""
+    """The output of a notebook cell. Every :meth:`update` replaces this output. It contains no widgets, so that a saved
+    notebook also shows it."""
 
     def __init__(self, display: Any, html: Any) -> None:
         self._html = html
@@ -29,7 +29,8 @@ def notebook_line() -> NotebookLine | None:
 
 
 def show_figures() -> None:
-    """Make a notebook draw the matplotlib figure that a cell returns, which otherwise requires an import of pyplot."""
+    """Make a notebook draw the matplotlib figure that a cell returns. Without this call, the user must import pyplot
+    first."""
     if (shell := _shell()) is not None:
         from IPython.core.pylabtools import select_figure_formats
 
@@ -37,7 +38,7 @@ def show_figures() -> None:
 
 
 def _shell() -> Any:
-    """Return the notebook's shell; None outside a notebook."""
+    """Return the notebook's shell, or None outside a notebook."""
     if "IPython" not in sys.modules:
         return None
     from IPython import get_ipython

@@ -29,8 +29,8 @@ class Progress:
     log, plain lines are printed at most every ``every`` seconds, with one more line at the end.
 
     The speed excludes the time of the phases ``evaluate`` and ``save``. The remaining time is the remaining budget
-    divided by this speed, plus the mean time per evaluation so far for each of the remaining ``evaluations``.
-    :meth:`foresee` overrides the remaining time.
+    divided by this speed, plus the time for the remaining ``evaluations``. Each of these is assumed to take the mean
+    time of the evaluations so far. :meth:`foresee` overrides the remaining time.
 
     >>> import io
     >>> with Progress(1000, "tokens", console=Console(file=io.StringIO(), width=80)) as progress:
@@ -41,9 +41,9 @@ class Progress:
     0.25
 
     Args:
-        total: the run's budget in ``unit``; a budget of 0 counts as fully used.
+        total: the run's budget in ``unit``. A budget of 0 counts as fully used.
         unit: unit of the budget, such as ``"tokens"``, ``"steps"`` or ``"runs"``.
-        console: console to draw on; None: standard error, since standard output is for results.
+        console: console to draw on. None means standard error, since standard output is for results.
         every: minimum seconds between plain lines.
     """
 
@@ -77,12 +77,12 @@ class Progress:
         self._report()
 
     def resume_at(self, done: int) -> None:
-        """Add the budget that the run used before it was resumed, which does not affect the speed."""
+        """Set the budget that the run used before it was resumed. This part of the budget does not affect the speed."""
         self._begin = self._done = done
 
     def count_by(self, total: int, unit: str, begin: int, done: int) -> None:
-        """Switch to another limit ``total``, of which the run has used ``done``, ``begin`` of it before it was
-        resumed."""
+        """Switch to another limit, ``total``. The run has used ``done`` of this limit, including ``begin`` before it
+        was resumed."""
         self._total, self._unit, self._begin, self._done = total, unit, begin, done
 
     def recount(self, done: int, total: int) -> None:
@@ -92,7 +92,8 @@ class Progress:
         self._report()
 
     def foresee(self, share: float, seconds: float) -> None:
-        """Until the next call, show this share and these remaining seconds instead of values based on the speed."""
+        """Show the given share and remaining seconds, instead of values computed from the speed, until the next call of
+        this method."""
         self._foreseen = share, seconds
 
     def evaluated(self) -> None:
@@ -134,14 +135,15 @@ class Progress:
             self._print_line()
 
     def _pause(self) -> None:
-        """Add the time since the last call to the totals of the current phase."""
+        """Add the time since the last call to the total time of training or of evaluation, depending on the current
+        phase."""
         now = time.monotonic()
         self._training_seconds += 0.0 if self._phase in _NOT_WORK else now - self._since
         self._evaluating_seconds += now - self._since if self._phase == "evaluate" else 0.0
         self._since = now
 
     def _speed(self) -> float:
-        """Return the speed in units per second; 0 before any progress."""
+        """Return the speed in units per second. It is 0 before any progress."""
         running = 0.0 if self._phase in _NOT_WORK else time.monotonic() - self._since
         seconds = self._training_seconds + running
         return (self._done - self._begin) / seconds if seconds > 0 else 0.0
@@ -221,7 +223,7 @@ def _short(number: float) -> str:
 
 
 def clock_text(seconds: float) -> str:
-    """Format a duration as minutes and seconds, or with hours from one hour on.
+    """Format a duration as minutes and seconds, or as hours, minutes and seconds if it is at least one hour.
 
     >>> clock_text(92), clock_text(3 * 3600 + 65)
     ('1:32', '3:01:05')

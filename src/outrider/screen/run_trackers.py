@@ -29,7 +29,8 @@ class RunTrackers:
         self._open, self._options, self._say = dict(opened), options, say
 
     def stepped(self, step: int, groups: Sequence[Group], metrics: Mapping[str, float]) -> None:
-        """Send the metrics of a step. Also send some rollouts at the first step, and at every ``rollouts_every``-th."""
+        """Send the metrics of a step. Also send some rollouts at the first step, and again every ``rollouts_every``
+        steps."""
         self._each(lambda tracker: tracker.log(step, metrics))
         if self._open and (step - 1) % self._options.rollouts_every == 0:
             table = rollouts_table(step, groups, self._options.rollouts)
@@ -41,7 +42,7 @@ class RunTrackers:
         self._each(lambda tracker: tracker.log(step, evaluation_metrics(evaluation)))
 
     def ended(self, step: int, examine: Callable[[], TrackedTable]) -> None:
-        """Send a run's findings after its last step ``step``. Without trackers, ``examine`` is not called."""
+        """Send a run's findings after its last step ``step``. If there are no trackers, ``examine`` is not called."""
         if not self._open:
             return
         try:
@@ -69,8 +70,8 @@ class RunTrackers:
 
 
 def evaluation_metrics(evaluation: Evaluation) -> dict[str, float]:
-    """Return an evaluation's metrics, with names in ``evaluate/``: pass@k for each measured k, greedy, majority,
-    entropy and the truncated share. Undefined values are excluded.
+    """Return an evaluation's metrics: pass@k for each measured k, greedy, majority, entropy and the truncated share.
+    Names begin with ``evaluate/``. Undefined values are excluded.
 
     >>> from outrider.measure.evaluation import of_tallies
     >>> evaluation_metrics(of_tallies([], resamples=0))

@@ -60,14 +60,15 @@ class Screen:
             self._progress.say(message)
 
     def phase(self, name: str) -> None:
-        """Show the current phase. An evaluation is a single phase, although it samples and verifies."""
+        """Show the current phase. An evaluation is shown as a single phase, although it also samples and verifies
+        responses."""
         # the phases within an evaluation would flicker, and their time would count as training
         if self._shown and not (self._evaluating and name in ("sample", "verify", "gather")):
             self._evaluating = name == "evaluate"
             self._progress.phase(name)
 
     def resumed(self, step: int, tokens: int, seconds: float) -> None:
-        """Count the part of the budget that a resumed run used before the resume."""
+        """Count the part of the budget that the run used before it was resumed."""
         self._begun = {"steps": step, "tokens": tokens, "seconds": int(seconds)}
         self._count(self._begun)
         self._count(self._begun)  # again, with an updated share, so that past evaluations do not count as pending
@@ -102,7 +103,8 @@ class Screen:
             self._on_evaluation(step, evaluation)
 
     def _count(self, used: dict[str, int]) -> None:
-        """Show the limit that will probably end the run, which is the limit with the largest used share."""
+        """Show the progress towards the limit that will probably end the run. This is the limit with the largest used
+        share."""
         self._used = used
         shares = {unit: used[unit] / limit if limit else 1.0 for unit, limit in self._limits.items()}
         unit = max(shares, key=shares.__getitem__)

@@ -39,7 +39,7 @@ def open_wandb(run: Path, config: Mapping[str, Any], step: int, tracking: Tracki
 
     Raises:
         ImportError: wandb is not installed.
-        UserError: wandb cannot start the run; the message has wandb's error.
+        UserError: wandb cannot start the run. The message contains wandb's error.
     """
     import wandb
 

@@ -40,7 +40,7 @@ def show_command(run: Path, step: int | None, shown: Shown, name: str, locate: L
 
     Args:
         run: run folder.
-        step: step of the rollouts; None: the last step.
+        step: step of the rollouts. None means the last step.
         shown: selection of rollouts.
         name: purpose of the rollouts, such as ``train``.
         locate: function that finds a model's tokenizer by the model's name.
@@ -66,12 +66,13 @@ def show_command(run: Path, step: int | None, shown: Shown, name: str, locate: L
 def rollouts_to_read(
     rollouts: Sequence[Rollout], n: int, tokenizer: Tokenizer | None = None, source: str = "", full: bool = False
 ) -> Group:
-    """Return at most ``n`` evenly spaced rollouts for ``rich.print``, as a table or, if texts are long, as blocks.
+    """Return at most ``n`` evenly spaced rollouts for ``rich.print``. They form a table or, if texts are long, a list
+    of blocks.
 
     Args:
-        rollouts: rollouts in any order; an empty sequence gives an empty table.
+        rollouts: rollouts in any order. If there are none, the table is empty.
         n: maximum number of rollouts.
-        tokenizer: tokenizer of the run; None: problems are shown by their ids.
+        tokenizer: tokenizer of the run. If None, problems are shown by their ids.
         source: beginning of the table's title.
         full: whether to show whole texts. If False, long texts are cut and end with the number of omitted characters.
     """
@@ -80,7 +81,7 @@ def rollouts_to_read(
 
 
 def _model(folder: RunFolder) -> str | None:
-    """Return the name of the run's initial model; None if the configuration cannot be read."""
+    """Return the name of the run's initial model, or None if the configuration cannot be read."""
     with suppress(UserError, OSError):
         config = read_yaml(folder.config.read_text("utf-8"), str(folder.config)) or {}
         return config.get("model")
@@ -115,7 +116,7 @@ class _Texts(NamedTuple):
 
     @property
     def longest(self) -> int:
-        """Number of characters in the longest text, where a line break counts as ``_PROSE`` characters."""
+        """Length of the longest text in characters. Each line break counts as ``_PROSE`` more characters."""
         texts = [text for problem, response, _ in self.rows for text in (problem, response.plain.strip())]
         return max((len(text) + _PROSE * text.count("\n") for text in texts), default=0)
 
@@ -133,7 +134,7 @@ def _table(shown: _Texts) -> Table:
 
 
 def _blocks(shown: _Texts) -> Group:
-    """Return one block per rollout, as wide as the terminal, with response and verdict.
+    """Return one block per rollout, as wide as the terminal, with the response and its verdict.
 
     A block begins with the problem, unless it is the same as in the previous block.
     """
@@ -167,12 +168,13 @@ def _marked(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 
 def _own(rollout: Rollout) -> list[tuple[int, int]]:
-    """Return the spans of a rollout's text, without its prefix, that the environment wrote."""
+    """Return the spans that the environment wrote in a rollout's text. The text does not include the prefix."""
     return [(one.begin, one.end) for one in rollout.observations if one.tokens]
 
 
 def _before(rollout: Rollout, by_id: Mapping[str, Rollout]) -> list[tuple[int, int]]:
-    """Return the spans of a rollout's prefix that the environment wrote, which the rollout's ancestors contain."""
+    """Return the spans that the environment wrote in a rollout's prefix. They are found in the observations of the
+    rollout's ancestors."""
     parent = by_id.get(rollout.parent or "")
     if parent is None:
         return []

@@ -13,11 +13,12 @@ class Shown(NamedTuple):
     """A selection of the rollouts of a step.
 
     Attributes:
-        n: maximum number of rollouts, which are evenly spaced over all that match.
-        problem: id of a problem, or the beginning of one or more ids; None: all problems.
-        verdict: outcome of the verdict; ``none`` selects rollouts without a verdict; None: all rollouts.
-        stage: stage that requested the rollouts; None: all stages.
-        longest: whether to select the longest rollouts, longest first, instead of evenly spaced rollouts.
+        n: maximum number of rollouts. They are evenly spaced among all matching rollouts.
+        problem: id of a problem, or the beginning of one or more ids. None selects all problems.
+        verdict: outcome of the verdict. ``"none"`` selects rollouts without a verdict, and None selects all rollouts.
+        stage: stage that requested the rollouts. None selects all stages.
+        longest: whether to select the ``n`` longest rollouts, in order of decreasing length, instead of evenly spaced
+            rollouts.
         full: whether to show whole texts.
     """
 
@@ -32,7 +33,7 @@ class Shown(NamedTuple):
         """Return the selected rollouts.
 
         Raises:
-            UserError: no rollout matches. The message names the value that does not occur and a similar existing one.
+            UserError: no rollout matches. The message names the value without a match and a similar value that exists.
         """
         chosen = self._of_problem(rollouts)
         if self.verdict is not None:
@@ -56,7 +57,7 @@ def _outcome(rollout: Rollout) -> str:
 
 
 def _with(name: str, value: str, valued: Sequence[tuple[str, Rollout]]) -> list[Rollout]:
-    """Return the rollouts with the given value."""
+    """Return the rollouts whose value in ``valued`` is ``value``."""
     kept = [rollout for own, rollout in valued if own == value]
     if not kept:
         known = sorted({own for own, _ in valued})

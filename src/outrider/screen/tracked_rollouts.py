@@ -1,4 +1,4 @@
-"""Builds the table of rollouts for trackers, with rollouts from some groups of one step."""
+"""Builds the table that trackers show: rollouts from some groups of one step."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def rollouts_table(step: int, groups: Sequence[Group], most: int) -> TrackedTabl
 
 
 def chosen_rollouts(groups: Sequence[Group], most: int) -> list[tuple[Group, Rollout]]:
-    """Select at most ``most`` rollouts, from mixed groups (with successes and failures) first, in the step's order.
+    """Select at most ``most`` rollouts. Mixed groups (with successes and failures) come first, and otherwise groups are
+    in the step's order.
 
     If the last group does not fit, half of its selected rollouts have the highest rewards, and half have the lowest. If
     their number is odd, the half with the highest rewards is larger. Replayed rollouts are excluded, since an earlier
@@ -37,7 +38,7 @@ def chosen_rollouts(groups: Sequence[Group], most: int) -> list[tuple[Group, Rol
 
 
 def _extremes(rollouts: Sequence[Rollout], n: int) -> Sequence[Rollout]:
-    """Return the rollouts with the highest and the lowest rewards, at most ``n`` in all, in the group's order."""
+    """Return up to ``n`` rollouts with the highest and the lowest rewards, in the group's order."""
     if len(rollouts) <= n:
         return rollouts
     ranked = sorted(rollouts, key=_interest, reverse=True)
@@ -65,7 +66,7 @@ def _row(step: int, group: Group, rollout: Rollout) -> tuple[TrackedValue, ...]:
 
 
 def _entropy(rollout: Rollout) -> float | None:
-    """Return the mean entropy over sampled tokens; None if there are no entropies or no sampled tokens."""
+    """Return the mean entropy over sampled tokens, or None if there are no entropies or no sampled tokens."""
     if rollout.entropies_T is None or not rollout.trainable_tokens:
         return None
     entropies_T = rollout.entropies_T if rollout.trainable_T is None else rollout.entropies_T[rollout.trainable_T]

@@ -21,7 +21,7 @@ class Tracker(Protocol):
     def log(self, step: int, metrics: Mapping[str, float]) -> None: ...
 
     def table(self, step: int, name: str, table: TrackedTable) -> None:
-        """Show a table next to the metrics of ``step``, which must have been logged before."""
+        """Show a table next to the metrics of ``step``. These metrics must have been logged before."""
         ...
 
     def close(self) -> None:

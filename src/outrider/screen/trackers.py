@@ -15,7 +15,7 @@ from outrider.screen.tracker import Tracker
 
 
 class _Kind(NamedTuple):
-    """A kind of tracker, with the function that opens it and the ``train.tracking`` options that it lacks."""
+    """A kind of tracker: the function that opens it, and the ``train.tracking`` options that it does not support."""
 
     open: Callable[[Path, Mapping[str, Any], int, TrackingOptions], Tracker]
     lacks: tuple[str, ...] = ()
@@ -39,9 +39,9 @@ def open_trackers(
 ) -> tuple[Tracker, ...]:
     """Open one tracker per name for the run in folder ``run``.
 
-    ``step`` is the step after which a resumed run continues, or 0 for a new run. TensorBoard hides steps that the run
-    logged after ``step`` before it was interrupted. Weights & Biases and Trackio start another run in the group named
-    after the folder.
+    ``step`` is the step after which a resumed run continues, or 0 for a new run. TensorBoard hides later steps that the
+    run had logged before it was interrupted. Weights & Biases and Trackio start another run in the group that is named
+    after the run folder.
 
     Raises:
         UserError: a name is unknown, a package is not installed (the message names the extra to install), or a service
@@ -59,7 +59,8 @@ def missing_trackers(names: Sequence[str]) -> list[str]:
 
 
 def unused_tracking(names: Sequence[str], tracking: TrackingOptions) -> list[str]:
-    """Return sentences about ``train.tracking`` options that are set, but not supported by one of the trackers.
+    """Return sentences about ``train.tracking`` options that are set although one of the trackers does not support
+    them.
 
     >>> unused_tracking(["wandb", "trackio"], TrackingOptions(project="sums", entity="me"))
     ["tracker 'trackio' has no entity: train.tracking.entity changes nothing there"]

@@ -1,4 +1,5 @@
-"""Warns if too many responses in a step have no answer or no verdict, or if no score in a step counts as a success."""
+"""Warns if too many responses in a step have no answer or no verdict, or if the scores of a step suggest that no
+response can succeed."""
 
 from __future__ import annotations
 
@@ -21,12 +22,13 @@ _ADVICE = {
 class VerdictWatch:
     """Warns about the verdicts of a run, step by step.
 
-    An outcome's share is computed over the verified rollouts of one step. For unparseable responses, only untruncated
-    responses count, since a truncated response has no answer. A warning is issued when a share exceeds its threshold,
-    and again only when the share has doubled.
+    An outcome's share is computed over the verified rollouts of one step. The share of unparseable responses is
+    computed over untruncated responses only, since a truncated response has no answer. A warning is issued when a share
+    exceeds its threshold, and again only when the share is more than twice as high.
 
-    Before the run's first success, one warning is issued if a step's failures have different scores. In this case, the
-    score that counts as a success may be too high for any response.
+    Before the run's first success, one warning is issued if the failures of a step have at least 16 scores, which
+    differ and include a positive score. In this case, the score that counts as a success may be too high for any
+    response.
     """
 
     def __init__(self) -> None:
@@ -34,7 +36,8 @@ class VerdictWatch:
         self._reached = False
 
     def warnings(self, groups: Sequence[Group]) -> list[str]:
-        """Return one sentence for each outcome whose share exceeds its threshold, with the detail of one verdict."""
+        """Return one sentence for each outcome whose share exceeds its threshold, and one if no score in the run counts
+        as a success. The sentence about an outcome includes the detail of one verdict."""
         verified = [(r, r.verdict) for group in groups for r in group.drawn.rollouts if r.verdict is not None]
         sentences = []
         for outcome, advice in _ADVICE.items():

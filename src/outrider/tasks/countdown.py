@@ -5,8 +5,9 @@
     prompt     11 6 8 9>22:
     response   11-6=5,8 9 5;5+9=14,8 14;8+14=22
 
-A step is ``a o b = c``, then a comma and the remaining numbers. Steps are separated by semicolons; the last step has no
-remaining numbers. Every problem has a solution. The verifier replays the steps, so it does not accept a guessed result.
+A step is ``a o b = c``, then a comma and the remaining numbers. Steps are separated by semicolons, and the last step
+has no remaining numbers. Every problem has a solution. The verifier replays the steps, so it does not accept a guessed
+result.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ class Countdown(Task):
     """Countdown problems. Every size (number of given numbers) in ``sizes`` is equally likely. The ids are
     ``countdown:<sorted numbers>><target>``.
 
-    Training and held-out problems are disjoint by construction: a hash of the sorted numbers and the target decides
-    which problems are held out. So a held-out problem stays held out when its numbers are in another order.
+    Training and held-out problems are disjoint by construction, because a hash of the sorted numbers and the target
+    decides which problems are held out. A held-out problem therefore stays held out when its numbers are in another
+    order.
 
     >>> task = Countdown()
     >>> p = task.train(0)
@@ -109,8 +111,9 @@ class Countdown(Task):
         """Return the first ``n`` held-out problems, without duplicates, alternating between sizes. The option ``seed``
         has no effect.
 
-        Small ranges give fewer problems. For three numbers up to 12, 249 problems are held out by default, and 222 of
-        them are in the shuffled population, from which this method selects.
+        There are fewer than ``n`` problems if the ranges are small. For example, with three numbers up to 12 and the
+        other defaults, 249 problems are held out. In the order "shuffled", the method selects from random draws, in
+        which 222 of these problems occur.
         """
         if self.heldout_order == "shuffled":
             return _population(self.sizes, self.highest, self.cap)[:n]
@@ -123,10 +126,12 @@ class Countdown(Task):
         )
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """Replay the steps: operands must be available, results correct, all numbers used, and the target reached.
+        """Replay the steps. Operands must be available, results must be correct, all numbers must be used, and the
+        target must be reached.
 
-        The remaining numbers that the response writes are not verified: an error in them matters only if it leads to
-        a wrong step. A truncated response is never correct. Verification takes time linear in the length of the text.
+        The lists of remaining numbers in a response are not verified. An error in such a list matters only if it leads
+        to a wrong step. A truncated response is never correct. Verification takes time linear in the length of the
+        text.
         """
         # a multiset, since two equal numbers may each be used once
         left = Counter(problem.answer["numbers"])
@@ -216,7 +221,8 @@ def _apply(a: int, operator: str, b: int) -> int | None:
 
 
 def _random_solution(draw: Dice, size: int, highest: int, cap: int) -> tuple[list[int], list[Operation]]:
-    """Combine two random numbers by a random legal operator until one number is left, which becomes the target."""
+    """Combine two random numbers with a random legal operator until one number is left. This number becomes the
+    target."""
     while True:
         numbers = [1 + draw.below(highest) for _ in range(size)]
         left, steps = list(numbers), []
@@ -236,7 +242,7 @@ def _random_solution(draw: Dice, size: int, highest: int, cap: int) -> tuple[lis
 
 
 def _legal(a: int, b: int, cap: int) -> str:
-    """Return the legal operators: the result must be in 1..cap, division must be exact, and ``*`` and ``/`` by 1 are
+    """Return the legal operators. The result must be in 1..cap, division must be exact, and ``*`` and ``/`` by 1 are
     excluded. ``a`` and ``b`` are in 1..cap.
     """
     plus, minus = "+" if a + b <= cap else "", "-" if a > b else ""

@@ -28,7 +28,8 @@ def _named(written: str) -> str:
 
 
 class EnvironmentTask(TurnTable):
-    """Problems of a table, played in a user's subclass of :class:`outrider.environments.environment.Environment`.
+    """A task with the problems of a table and a user's environment, which is a subclass of
+    :class:`outrider.environments.environment.Environment`.
 
     If the environment ends a rollout without a verdict, the table's verifier verifies the text of the last turn.
     Environments run in separate processes with limits on memory and time, but not in a sandbox.
@@ -73,7 +74,7 @@ class EnvironmentTask(TurnTable):
 
 
 class MakeEnvironment:
-    """Picklable function that creates environments of a class. The process that unpickles the function imports the
+    """Picklable function that creates environments of one class. A process that unpickles the function imports the
     class again."""
 
     def __init__(self, where: str, verifier: Verifier) -> None:

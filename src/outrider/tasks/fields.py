@@ -12,10 +12,11 @@ from outrider.tasks.messages import is_chat
 
 
 class Fields(dict[str, Any]):
-    """The fields of a row by name. A dotted name that is not itself a field selects a nested value: in an object by
-    name, in a list by index.
+    """The fields of a row by name. A dotted name that is not itself a field selects a nested value. Objects are
+    accessed by field name, and lists by index.
 
-    NaN is read as null: data frames use NaN for missing values, and the text "nan" could be mistaken for an answer.
+    NaN is read as null, because data frames use NaN for missing values, and the text "nan" could be mistaken for an
+    answer.
 
     >>> row = Fields({"reward_model": {"ground_truth": "72"}, "prompt": [{"content": "8 * 9?"}], "a.b": 1})
     >>> row["reward_model.ground_truth"], row["prompt.0.content"], row["a.b"]
@@ -56,7 +57,8 @@ class Fields(dict[str, Any]):
             return default
 
     def hint(self, name: str) -> str:
-        """Return a hint for an error about an unknown field name: the most similar name of a field or nested field.
+        """Return a hint for an error message about an unknown field name. The hint suggests the most similar name of a
+        field or nested field.
 
         >>> Fields({"extra_info": {"question": "?"}}).hint("question")
         "did you mean 'extra_info.question'?"
@@ -83,7 +85,7 @@ def _is_nan(value: Any) -> bool:
 
 
 def _inside(name: str, value: Any) -> Iterator[str]:
-    """Yield the dotted names of nested fields; a list has nested fields only if it is a list of messages."""
+    """Yield the dotted names of nested fields. A list has nested fields only if it is a list of messages."""
     members: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, Mapping):
         members = value.items()

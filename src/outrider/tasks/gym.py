@@ -1,4 +1,4 @@
-"""A task for any dataset of the package reasoning-gym, verified by the scorer of the dataset."""
+"""A task for any dataset of the package reasoning-gym. The dataset's scorer verifies responses."""
 
 from __future__ import annotations
 
@@ -31,20 +31,21 @@ PROBES = 4  # number of questions compared to check that two processes generate 
 
 
 class Gym(Task):
-    """Problems of one reasoning-gym dataset, generated on demand, with an endless training stream.
+    """Problems of one reasoning-gym dataset, which are generated on demand. The training stream is endless.
 
     Training problem ``index`` depends only on ``index`` and the seed. The held-out problems are ``heldout_size``
-    distinct questions from a separate stream. If a training problem's question is held out, or the dataset fails to
-    generate the problem, the problem is drawn again from another stream. ``counts`` reports the number of these draws.
+    distinct questions from a separate stream. If the question of a training problem is held out, or the dataset fails
+    to generate the problem, a new problem is drawn from another stream. ``counts`` reports the number of such redrawn
+    problems.
 
     A response with score 1 is correct. Any other response is incorrect, and its score is recorded. The scorers are
     third-party code, and some call ``eval`` on the answer. Scorers run in worker processes with limits on time and
     memory, but not in a sandbox. ``close`` ends these processes.
 
     Raises:
-        UserError: the package is not installed; the dataset or one of its options is unknown; the dataset rejects an
-            option's value; there are too few distinct questions; or the questions depend on Python's hash seed, which
-            is not fixed.
+        UserError: the package is not installed, the dataset or one of its options is unknown, or the dataset rejects an
+            option's value. The error is also raised if there are too few distinct questions, or if the questions depend
+            on Python's hash seed and this seed is not fixed.
     """
 
     dataset: str = Field(min_length=1, description="name of the reasoning-gym dataset that generates the problems")
@@ -88,7 +89,8 @@ class Gym(Task):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identity of the data. It changes with the held-out problems, first training problems and package version."""
+        """Identity of the data. It changes with the held-out problems, the first training problems, the configuration
+        and the package version."""
         from importlib.metadata import version  # imported here, since the import is slow
 
         shown = [p.prompt for p in self._heldout.values()] + [self.train(index).prompt for index in range(PROBES)]
@@ -97,8 +99,8 @@ class Gym(Task):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of held-out problems, and number of training draws repeated so far because the problem was held out or
-        could not be generated."""
+        """Number of held-out problems, and number of training problems that were redrawn so far. A training problem is
+        redrawn if it is held out or could not be generated."""
         return {"heldout": len(self._heldout), "redrawn": self._redrawn}
 
     def train(self, index: int) -> Problem:
@@ -116,7 +118,8 @@ class Gym(Task):
         return list(self._heldout.values())[:n]
 
     def right(self, problem: Problem) -> str | None:
-        """Return the dataset's answer; None if the dataset has none because many answers are correct."""
+        """Return the dataset's answer. Return None if many answers are correct, so that the dataset has no single
+        answer."""
         answer = problem.answer["answer"]
         if answer is None:
             return None
@@ -126,7 +129,7 @@ class Gym(Task):
         return self.verify_all([(problem, text, finished)])[0]
 
     def verify_all(self, items: Sequence[Item]) -> list[Verdict]:
-        """Verify items in parallel, in worker processes that the first call starts; return one verdict per item."""
+        """Verify items in parallel, and return one verdict per item. The first call starts the worker processes."""
         return self._pool.verify(items)
 
     def close(self) -> None:
@@ -152,7 +155,8 @@ class Gym(Task):
     def _heldout(self) -> dict[str, Problem]:
         """The held-out problems by question.
 
-        There are fewer than ``heldout_size`` problems if ``10 * heldout_size`` draws do not give enough questions.
+        There are fewer than ``heldout_size`` problems if ``10 * heldout_size`` draws do not yield enough distinct
+        questions.
         """
         found = self._drawn()
         return {question: found[question] for question in by_hash(found)}  # since draws find common ones first
@@ -168,7 +172,7 @@ class Gym(Task):
         return heldout
 
     def _draw(self, stream: int, index: int) -> dict[str, Any] | None:
-        """Return one item of the dataset; None if the package fails to generate the item."""
+        """Return one item of the dataset, or None if the package fails to generate the item."""
         block, place = divmod(index, BLOCK)
         dataset = self._block(identity_seed(stream, block) % 2**31)  # seed + item index must fit into 32 bits
         state = np.random.get_state()  # noqa: NPY002 - some datasets seed the global generator

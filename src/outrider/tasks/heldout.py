@@ -28,15 +28,16 @@ def shuffled(
     seed: str,
     draws: int = DRAWS,
 ) -> list[T]:
-    """Return distinct held-out problems in exchangeable (random) order, alternating between levels.
+    """Return distinct held-out problems, alternating between levels. Within a level, the order is random, so that any
+    part of the list is a random sample.
 
     For each level, ``draws / len(levels)`` problems are drawn. Duplicates are dropped, and the other problems are
-    sorted by a hash of their key. Without sorting, a level's frequently drawn problems would come first, and these
-    problems are easy. In Countdown, problems 600 to 899 in drawn order were harder than problems 0 to 299.
+    sorted by a hash of their key. Without sorting, problems that are drawn often would come first, and such problems
+    are easy. In Countdown, problems 600 to 899 in drawn order were harder than problems 0 to 299.
 
-    ``key`` returns a problem's identity, or None if the problem is for training. The result does not depend on the
-    number of problems that are evaluated. It ends when the smallest level is exhausted, so that all levels have equal
-    shares.
+    ``key`` returns a problem's identity, or None if the problem is for training. The returned list does not depend on
+    the number of problems that are evaluated. The list ends when the level with the fewest problems is exhausted, so
+    that all levels have equal shares.
 
     >>> found = shuffled([1, 2], lambda dice, level: dice.below(10**level), str, seed="doctest", draws=4000)
     >>> len(found), sorted(found[::2]), max(found[1::2]) > 9
@@ -74,7 +75,8 @@ def drawn(
 
 
 class HeldoutRange(Protocol):
-    """The range of held-out problems to evaluate: the next ``problems`` problems after the first ``skip`` problems."""
+    """The range of held-out problems to evaluate. The first ``skip`` problems are skipped, and the next ``problems``
+    problems are used."""
 
     @property
     def problems(self) -> int: ...
@@ -83,7 +85,8 @@ class HeldoutRange(Protocol):
 
 
 def heldout_problems(task: Task, wanted: HeldoutRange) -> list[Problem]:
-    """Return the problems of an evaluation; fewer than ``wanted`` if the task has too few held-out problems.
+    """Return the problems of an evaluation. There are fewer problems than ``wanted`` if the task has too few held-out
+    problems.
 
     Raises:
         UserError: the task has no problems in the range.

@@ -1,4 +1,5 @@
-"""The built-in agent task: multi-hop questions about random knowledge graphs, answered with a lookup tool.
+"""The built-in agent task: multi-hop questions about random knowledge graphs. The policy answers them with a lookup
+tool.
 
 ::
 
@@ -44,9 +45,10 @@ Facts = dict[str, str]  # from a lookup such as "K.b" to the entities that it le
 
 
 class Hops(TurnTask):
-    """Multi-hop questions. All numbers of hops in ``hops`` are equally likely, and each is a difficulty level.
+    """Multi-hop questions. All numbers of hops in ``hops`` are equally likely, and each number is a difficulty level.
 
-    Training and held-out problems are disjoint: a hash of the question and facts decides which problems are held out.
+    Training and held-out problems are disjoint, because a hash of the question and its facts decides which problems are
+    held out.
 
     >>> task = Hops()
     >>> problem = task.train(0)
@@ -120,7 +122,8 @@ class Hops(TurnTask):
         """Return the first ``n`` held-out problems, alternating between numbers of hops. The option ``seed`` has no
         effect.
 
-        A small level gives fewer problems: for one hop, the shuffled population has 214 problems.
+        There are fewer than ``n`` problems if a level has few. For example, the order "shuffled" has only 214 problems
+        with one hop.
         """
         if self.heldout_order == "shuffled":
             return _population(self.hops, self.astray)[:n]
@@ -142,9 +145,10 @@ class Hops(TurnTask):
     def demonstration(self, problem: Problem) -> list[str]:
         """Return the turns of a depth-first search, which visits a hop's second entity if the first one is a dead end.
 
-        With probability ``careless``, a turn is random. With equal probability, a random turn answers with an entity
-        seen so far, or looks up a random relation of the question for such an entity. So a careless demonstration may
-        be wrong or long. The demonstration depends only on the problem.
+        With probability ``careless``, a turn is random. A random turn chooses an entity that has been seen so far. With
+        probability 1/2, it gives this entity as the answer, and otherwise it looks up a random relation of the question
+        for this entity. A careless demonstration may therefore be wrong or long. The demonstration depends only on the
+        problem.
         """
         start, _, relations = problem.prompt[:-1].partition(".")
         random = Random(identity_seed("demonstration", problem.id))
@@ -166,7 +170,7 @@ class Hops(TurnTask):
 
 
 class HopsEnvironment(Environment):
-    """The environment, which replies to lookups with the problem's facts, and verifies the answer."""
+    """An environment that replies to lookups with the problem's facts, and verifies the answer."""
 
     def begin(self, problem: Problem, seed: int) -> str:
         self._facts, self._answer = problem.answer["facts"], problem.answer["answer"]

@@ -12,18 +12,19 @@ ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
 class Chat(NamedTuple):
-    """The messages of a prompt: the text of the last message, which is the user's, and the messages before the last
-    one."""
+    """A prompt that consists of messages. ``prompt`` is the text of the last message, which is from the user.
+    ``before`` has the earlier messages."""
 
     before: tuple[Mapping[str, Any], ...]
     prompt: str
 
 
 def read_chat(fields: Mapping[str, Any], name: str) -> Chat:
-    """Read the chat in a field: a list of messages with ``role`` and ``content``, of which the last is the user's.
+    """Read the chat in a field. A chat is a list of messages with ``role`` and ``content``, and its last message is
+    from the user.
 
-    The ``content`` may be a list of text parts, which are joined. Other entries of a message (a name, tool calls) are
-    kept for the chat template unless they are null.
+    The ``content`` may be a list of text parts, which are joined. Other entries of a message, such as a name or tool
+    calls, are kept for the chat template unless they are null.
 
     Raises:
         ValueError: the field does not exist, or is not a valid chat.

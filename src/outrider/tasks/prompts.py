@@ -1,12 +1,12 @@
 """Named prompt templates from papers and model families. A template is the text around a problem.
 
 Templates with chat markers (``qwen-…``, ``llama``, ``r1-distill``, ``deepseek-math``) include the beginning of the
-assistant's turn, so they need ``policy.chat=false``. ``boxed`` and ``answer-line`` have no chat markers, and are for
-base models, or for the user's message with ``policy.chat=true``. ``r1`` is for base models.
+assistant's turn, so they need ``policy.chat=false``. ``boxed`` and ``answer-line`` have no chat markers. They are for
+base models, or for the user's message if ``policy.chat=true``. ``r1`` is for base models.
 
-The instruction to reason and to box the answer is quoted exactly from Qwen2.5-Math and DeepSeekMath. In Outrider's own
-words, ``r1`` asks for the format of DeepSeek-R1-Zero (arXiv 2501.12948), and ``answer-line`` for the format of DAPO
-(arXiv 2503.14476).
+The instruction to reason step by step and to put the final answer in ``\\boxed{}`` is quoted exactly from Qwen2.5-Math
+and DeepSeekMath. ``r1`` asks for the format of DeepSeek-R1-Zero (arXiv 2501.12948), and ``answer-line`` asks for the
+format of DAPO (arXiv 2503.14476). Both use Outrider's own wording.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NAME = re.compile(r"[\w-]+")
 
 
 class PromptPart(NamedTuple):
-    """A part of a prompt: literal text, and the name of the field after it (None if no field follows)."""
+    """A part of a prompt: literal text, and the name of the field that follows this text (None if no field follows)."""
 
     text: str
     field: str | None

@@ -66,14 +66,15 @@ class PythonTool(TurnTable):
     If the closing fence belongs to no Python block, the reply is an error. Any other turn, even one that continues
     after its block, ends the rollout, and the table's verifier verifies only this turn.
 
-    Variables persist between blocks, because earlier blocks that ended without an error, or exited with status 0, are
-    run again with hidden output. So the output depends only on the blocks if the programs are deterministic.
-    ``random`` and hashes are seeded. The clock, ``os.urandom`` (used by ``secrets``, ``uuid4`` and an unseeded
-    ``random.Random()``), object addresses and thread races are not deterministic. Blocks run in the sandbox of program
-    verifiers (``docs/sandbox.md``), with only the standard library.
+    Variables persist between blocks, because every block runs after the earlier blocks have been run again with hidden
+    output. Earlier blocks that failed are not run again. A block that exits with status 0 has not failed. The output
+    therefore depends only on the blocks if the programs are deterministic. ``random`` and hashes are seeded. The clock,
+    ``os.urandom`` (used by ``secrets``, ``uuid4`` and an unseeded ``random.Random()``), object addresses and thread
+    races are not deterministic. Blocks run in the sandbox of program verifiers (``docs/sandbox.md``), with only the
+    standard library.
 
-    Source: the STILL report's survey of tool-integrated reasoning; ToRA and Qwen2.5-Math for the format of code and
-    output blocks.
+    Source: the survey of tool-integrated reasoning in the STILL report. The format of code and output blocks is from
+    ToRA and Qwen2.5-Math.
 
     Raises:
         UserError: no sandbox works on this machine, and ``sandbox`` is ``required``.
@@ -132,13 +133,13 @@ class PythonTool(TurnTable):
         return MakeInterpreter(self)
 
     def example_turns(self, problem: Problem) -> list[str]:
-        """Return three turns: two code blocks, the second of which needs the first, and an answer."""
+        """Return three turns: a code block, a second code block that needs the first, and an answer."""
         return [*(f"```python\n{code}{_CLOSED}" for code in ("x = 6 * 7\nprint(x)", "print(x + 1)")), "43"]
 
 
 class MakeInterpreter:
-    """Picklable function that creates interpreters. If no sandbox works, the error is raised when this function is
-    created, not in each environment."""
+    """Picklable function that creates interpreters. If no sandbox works, the error is raised when this object is
+    created, not later in each environment."""
 
     def __init__(self, task: PythonTool) -> None:
         from outrider.verify.sandbox_choice import find_way  # imported here, since a recipe does not need it
@@ -158,7 +159,7 @@ class MakeInterpreter:
 
 
 class Interpreter(Environment):
-    """The environment, which executes code blocks and verifies the last turn."""
+    """An environment that executes code blocks and verifies the last turn."""
 
     def __init__(self, task: PythonTool, verifier: Verifier) -> None:
         self._task, self._verifier = task, verifier

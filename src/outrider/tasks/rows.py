@@ -1,4 +1,4 @@
-"""Reads the rows of tables of problems, with the place of each row in its file for error messages."""
+"""Reads the rows of problem tables. Each row comes with its place in the file, for error messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HUB = r"hf:(?P<name>[^@:]+)(?:@(?P<config>[^:]+))?(?::(?P<split>.+))?"  # compi
 
 
 class TableRow(NamedTuple):
-    """A row and its place, such as ``data/test.jsonl, line 7``."""
+    """A row and its place in the source, such as ``data/test.jsonl, line 7``."""
 
     place: str
     fields: Fields
@@ -83,7 +83,7 @@ def _text_rows(
 
 
 def _json_lines(path: Path, file: IO[bytes]) -> Iterator[tuple[str, Any]]:
-    """Yield the JSON value of each line in UTF-8; blank lines are skipped."""
+    """Yield the JSON value of each line. The file is UTF-8, and blank lines are skipped."""
     for number, line in enumerate(file, 1):
         if line.strip():
             place = f"{path}, line {number}"
@@ -91,7 +91,8 @@ def _json_lines(path: Path, file: IO[bytes]) -> Iterator[tuple[str, Any]]:
 
 
 def _json(path: Path, file: IO[bytes]) -> Iterator[tuple[str, Any]]:
-    """Yield the values of an array, or one object per line, because many files named .json have one object per line."""
+    """Yield the values of a JSON array. If the file is not an array, yield one object per line, as in many files named
+    .json."""
     start = file.read(1024)
     if not start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
         file.seek(0)

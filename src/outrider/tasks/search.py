@@ -27,19 +27,20 @@ _INFORMATION = "\n<information>{}</information>\n"
 
 
 class Search(TurnTable):
-    """Questions of a table, and a corpus that the policy can search. A turn ends with ``</search>`` or ``</answer>``.
+    """A task with the questions of a table, and with a corpus that the policy can search. A turn ends with
+    ``</search>`` or ``</answer>``.
 
     The reply to ``<search>query</search>`` contains the best passages, as ``<information>Doc 1(Title: …)
-    …</information>``, or a notice if the rollout has used all its ``searches``. ``<answer>…</answer>`` ends the
-    rollout. The table's verifier (usually ``qa``, exact match with aliases) verifies only this turn, so an answer in
-    the prompt or a passage does not count. A turn with neither tag ends the rollout without an answer. The reply to
-    ``</search>`` without an opening tag is an error. Text after the closing tag in the turn's last token is kept but
-    ignored. All passages of a reply together are truncated to ``longest`` characters, and further if the observation
-    with its tags would exceed ``limits.bytes``.
+    …</information>``. If the rollout has used all its ``searches``, the reply is a notice instead.
+    ``<answer>…</answer>`` ends the rollout. The table's verifier (usually ``qa``, which is an exact match with aliases)
+    verifies only this turn, so an answer in the prompt or a passage does not count. A turn with neither tag ends the
+    rollout without an answer. The reply to ``</search>`` without an opening tag is an error. Text after the closing tag
+    in the turn's last token is kept but ignored. The passages of a reply are together truncated to ``longest``
+    characters. They are truncated further if the observation, including its tags, would exceed ``limits.bytes``.
 
-    Source: Search-R1 (arXiv 2503.09516), for tags, format and the number of three passages, which Tree-GRPO and
-    DEEP-GRPO use as well. Deviation: in Search-R1, the reply to a turn with neither tag is an error, and the rollout
-    continues. In Outrider, such a turn ends with a sampled end token, so the rollout ends.
+    Source: Search-R1 (arXiv 2503.09516), for the tags, the format and the default of three passages. Tree-GRPO and
+    DEEP-GRPO use the same. Deviation: in Search-R1, the reply to a turn with neither tag is an error, and the rollout
+    continues. In Outrider, such a turn ends the rollout, because the policy has sampled an end token.
 
     Raises:
         UserError: the corpus cannot be read, ``index`` belongs to another corpus, or a package is not installed.
@@ -110,8 +111,9 @@ class Search(TurnTable):
 class MakeSearch:
     """Picklable function that creates environments, which share one index.
 
-    The index is built when this object is created, so that errors appear at once, and it is pickled with the object.
-    With an index folder, the index is not pickled: the process that unpickles the object reads the folder.
+    The index is built when this object is created, so that errors appear at once. The index is pickled with the object,
+    unless the task has an index folder. In that case, the process that unpickles the object reads the index from the
+    folder.
     """
 
     def __init__(self, task: Search, index: Index | None = None) -> None:
@@ -132,7 +134,7 @@ class MakeSearch:
 
 
 class SearchEnvironment(Environment):
-    """The environment, which replies to searches and verifies the answer."""
+    """An environment that replies to searches and verifies the answer."""
 
     def __init__(self, task: Search, index: Index, verifier: Verifier) -> None:
         self._task, self._index, self._verifier = task, index, verifier

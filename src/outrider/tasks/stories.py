@@ -1,7 +1,7 @@
 """Generates word problems about amounts that depend on each other, in plain English, with worked solutions.
 
-A story is drawn in two parts. The *shape* is the sequence of steps, and the *telling* adds numbers, names and words. So
-one shape has many tellings, which all have the same method of solution.
+A story is drawn in two parts. The *shape* is the sequence of steps, and the *telling* adds numbers, names and words.
+The same shape therefore has many tellings, which are all solved in the same way.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Manner(NamedTuple):
     Attributes:
         words: whether calculations are written in words instead of signs.
         in_parts: whether calculations with numbers above 10 are split into simpler calculations.
-        quotes: whether each calculation follows a quotation of the sentence that it uses.
+        quotes: whether each calculation is preceded by a quotation of the sentence that it uses.
     """
 
     words: bool
@@ -63,7 +63,7 @@ class Story(NamedTuple):
 
 
 class Ranges(NamedTuple):
-    """The largest amount that a story may give, and the largest amount including results of calculations."""
+    """The largest amount that a story may give, and the largest amount that may result from a calculation."""
 
     highest: int
     cap: int
@@ -72,8 +72,8 @@ class Ranges(NamedTuple):
 def draw_manner(draw: Dice) -> Manner:
     """Draw the style of a solution.
 
-    One in three solutions writes calculations in words, and one in two quotes the story. One in five calculates in
-    parts, which needs more tokens but is less error-prone.
+    One in three solutions writes calculations in words, and one in two quotes the story. One in five splits
+    calculations into parts, which needs more tokens but is less error-prone.
     """
     return Manner(draw.below(3) == 0, draw.below(5) == 0, draw.below(2) == 0)
 
@@ -98,7 +98,7 @@ def draw_shape(draw: Dice, steps: int) -> Shape:
 
 
 def tell(draw: Dice, shape: Shape, aside: int, ranges: Ranges, manner: Manner) -> Story | None:
-    """Tell a shape with random numbers, names and words; return None if no valid numbers were found."""
+    """Tell a shape with random numbers, names and words. Return None if no valid numbers were found."""
     for _ in range(ATTEMPTS):
         teller = _Teller(draw, ranges, manner)
         if teller.tell(shape, aside):
@@ -121,7 +121,7 @@ class _Teller:
         self.value = 0
 
     def tell(self, shape: Shape, aside: int) -> bool:
-        """Tell the shape; return whether all amounts are within the limits."""
+        """Tell the shape, and return whether all amounts are within the limits."""
         beginning, *middle, question = shape
         return (
             self._begin(beginning)
@@ -158,8 +158,8 @@ class _Teller:
         return who
 
     def _relate(self, kind: str) -> bool:
-        """Introduce a person's amount. It is computed from the last person's amount, and a number or a third person's
-        amount."""
+        """Introduce a person's amount. It is computed from the last person's amount, and from either a number or a
+        third person's amount."""
         other = self._last
         if kind in ("together", "gap"):
             third = self._another()
@@ -193,7 +193,8 @@ class _Teller:
         return self._step(kind, kind, "", self.value, self._amounts[other])
 
     def _digress(self) -> bool:
-        """Add an irrelevant sentence, about an amount that the question does not need, or about a person's age."""
+        """Add an irrelevant sentence, which is about a person's age or about an amount that the question does not
+        need."""
         n, who = 2 + self._draw.below(self._ranges.highest - 1), self._name()
         kind = self._draw.one_of(("given", "age", "more"))
         other = self._draw.one_of([*self._amounts])
@@ -201,7 +202,7 @@ class _Teller:
         return True
 
     def _another(self) -> str:
-        """Return a person who is not the last one: an earlier person or a new one."""
+        """Return an earlier person or a new person, but not the last person."""
         before = [*self._amounts][:-1]
         if before and self._draw.below(2):
             return self._draw.one_of(before)
@@ -211,7 +212,7 @@ class _Teller:
         return new
 
     def _step(self, thought: str, kind: str, who: str, a: int, b: int, said: str = "") -> bool:
-        """Calculate the next amount and add it to the solution; return whether the amount is allowed.
+        """Calculate the next amount, add it to the solution, and return whether the amount is allowed.
 
         ``said`` is the sentence of the story that the calculation uses.
         """
@@ -237,13 +238,13 @@ class _Teller:
         return self._names.pop(self._draw.below(len(self._names)))
 
     def _say(self, behind: list[str], kind: str, **words: Any) -> str:
-        """Write a sentence, append it to the list ``behind``, and return it."""
+        """Write a sentence of the story, append it to the list ``behind``, and return it."""
         behind.append(said := self._phrase("says", kind, **words))
         return said
 
     def _phrase(self, part: str, kind: str, **words: Any) -> str:
-        """Return a random phrase of a kind, with the given words filled in. For some small numbers, the phrase has a
-        word such as "twice"."""
+        """Return a random phrase of a kind, with the given words filled in. Factors and divisors are written as words,
+        such as "twice"."""
         if kind in ("times", "part"):
             words |= {"times": wording()["times"][words["n"]], "part": wording()["parts"][words["n"]]}
         form: str = self._draw.one_of(wording()[part][kind])
@@ -252,7 +253,7 @@ class _Teller:
 
 
 def calculation(a: int, sign: str, b: int, v: int, manner: Manner) -> str:
-    """Write the calculation ``a sign b = v``, as a whole or in parts.
+    """Write the calculation ``a sign b = v``, either as one calculation or in parts.
 
     >>> calculation(27, "+", 48, 75, Manner(words=False, in_parts=True, quotes=False))
     '27 + 40 = 67, 67 + 8 = 75'
@@ -285,7 +286,7 @@ def _one_by_one(at: int, sign: str, numbers: Sequence[int]) -> list[_Calculation
 
 
 def _places(number: int) -> list[int]:
-    """Split a number into hundreds, tens and ones, without zeros.
+    """Split a number into hundreds, tens and ones, and omit parts that are 0.
 
     >>> _places(204)
     [200, 4]

@@ -29,9 +29,9 @@ _SHIPPED = resources.files("outrider") / "tasks" / "suites"
 
 
 class TestSet(Options):
-    """A test set of a suite: the place of its rows, and the options that differ from the suite's ``table``.
+    """A test set of a suite. It specifies where its rows are, and the options that differ from the suite's ``table``.
 
-    ``hub_fields`` maps the field names in the suite to the field names in the dataset on the hub.
+    ``hub_fields`` maps field names in the suite to field names in the Hub dataset.
     """
 
     old_keys: ClassVar[Mapping[str, str]] = _OLD_KEYS
@@ -65,11 +65,11 @@ class SuiteFile(Options):
 
 
 class Suite(Task):
-    """The problems of several test sets, which are all held out: a suite is only for evaluation.
+    """The problems of several test sets. All problems are held out, since a suite is only for evaluation.
 
-    Each problem contains the name of its test set. So an evaluation's table has one row per set, and one row for all
-    problems, which have equal weight in it. The difficulty levels of a set are kept. If ``data`` names a folder, every
-    set is read from this folder; otherwise every set is read from the hub.
+    Each problem contains the name of its test set. The table of an evaluation therefore has one row per set, and one
+    row for all problems. In the latter, every problem has the same weight. The difficulty levels of a set are kept. If
+    ``data`` names a folder, all sets are read from this folder. Otherwise, they are read from the Hub.
 
     Raises:
         UserError: the suite or a set does not exist, the file of a set is missing or broken, or a set has duplicate
@@ -113,7 +113,7 @@ class Suite(Task):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of problems in each test set, and number of empty rows that were skipped, if any were."""
+        """Number of problems in each test set. If empty rows were skipped, their number is included."""
         counts = dict.fromkeys(self._file.sets, 0)
         for problem in self._problems:
             counts[problem.test_set] += 1
@@ -165,12 +165,12 @@ class Suite(Task):
 
     @cached_property
     def _own(self) -> dict[str, Table]:
-        """The table that reads the rows of each test set, by the set's name."""
+        """The tables that read the rows of the test sets, by name of the set."""
         return {name: self._table(name) for name in self._file.sets}
 
     @cached_property
     def _tables(self) -> dict[str, Table]:
-        """A table for each test set, by set name, whose verifier verifies the set's responses.
+        """The tables that verify the responses of the test sets, by name of the set.
 
         Sets with equal verifiers share a table and its pool of processes.
         """
@@ -245,7 +245,8 @@ def _read(name: str) -> SuiteFile:
 
 
 def _mistake(error: ValidationError, *known: type[Options]) -> str:
-    """Return the first validation error with its place and, for an unknown key, the most similar known key."""
+    """Return the first validation error and its place. For an unknown key, the message also suggests the most similar
+    known key."""
     first = error.errors()[0]
     place = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":

@@ -1,4 +1,4 @@
-"""A task for any table of problems, in JSON, CSV or Parquet files or from a Hugging Face dataset."""
+"""A task for any table of problems, from JSON, CSV or Parquet files or from a Hugging Face dataset."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Skipped = Literal["empty", "long"]
 
 
 class TableSide(NamedTuple):
-    """The problems of one file, with their places in ``metadata["place"]``, and facts on the rows that were skipped."""
+    """The problems of one file, with their places in ``metadata["place"]``, and information about skipped rows."""
 
     problems: list[Problem]
     skipped: int
@@ -58,17 +58,17 @@ class _Sides(NamedTuple):
 class Table(Task):
     r"""Problems from a training table and a held-out table, in the formats of :mod:`outrider.tasks.rows`.
 
-    Each epoch of training uses a new seeded permutation of the training table. Training problems whose prompt is also
-    held out (compared without case, spacing and Unicode variants) are skipped and counted in ``counts``, and so are
-    training problems of a level that is not in ``levels``. Held-out problems alternate between levels, in an order that
-    does not depend on the order of the file.
+    Each epoch of training uses a new seeded permutation of the training table. Training problems are skipped and
+    counted in ``counts`` if their question is also held out (ignoring case, spacing and Unicode variants), or if their
+    level is not in ``levels``. Held-out problems alternate between levels, in an order that does not depend on the
+    order of the file.
 
     The ``prompt`` is a text with field names in braces, or the name of a template in :mod:`outrider.tasks.prompts`.
     Alternatively, the field named by ``messages`` has the prompt as a chat (:mod:`outrider.tasks.messages`). A dotted
     field name selects a nested value in objects or lists: ``reward_model.ground_truth``, ``messages.0.content``.
 
     With ``skip: empty``, rows without an answer or a question (missing, null, NaN, blank or an empty list) are skipped
-    and counted. By default, a missing question is an error, and so is a missing answer that the verifier needs. With
+    and counted. By default, a missing question is an error, and so is a missing answer if the verifier needs it. With
     ``skip: long``, rows whose prompt leaves fewer than ``sample.max_tokens`` tokens of the context are skipped and
     counted. By default, a run starts only if each prompt leaves room for a response. ``skip: [empty, long]`` does both.
 
@@ -79,7 +79,7 @@ class Table(Task):
     before the first problem is needed.
 
     Raises:
-        UserError: a file, row or field is missing, broken, empty or duplicated; the message names file, line and field.
+        UserError: a file, row or field is missing, broken, empty or duplicated. The message names file, line and field.
     """
 
     old_keys: ClassVar[Mapping[str, str]] = {"judge": "verifier"}
@@ -153,7 +153,7 @@ class Table(Task):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers of training, held-out and excluded training problems, and of rows that ``skip`` excludes."""
+        """Numbers of training, held-out and excluded training problems, and numbers of rows that ``skip`` excludes."""
         sides = self._sides
         counts = {"train": len(sides.train), "heldout": len(sides.heldout), "excluded": sides.excluded}
         counts |= {"of_other_levels": sides.other_levels} if self.levels else {}
@@ -192,7 +192,7 @@ class Table(Task):
         return problems[int(permutation(self.seed, epoch, len(problems))[position])]
 
     def heldout(self, n: int) -> list[Problem]:
-        """Return the first ``n`` held-out problems, alternating between levels; all problems if there are fewer."""
+        """Return the first ``n`` held-out problems (all if there are fewer), alternating between levels."""
         return self._sides.heldout[:n]
 
     def right(self, problem: Problem) -> str | None:
@@ -256,7 +256,7 @@ class Table(Task):
         """Read all problems of one file, in the order of the file.
 
         Args:
-            refuse: function that is called with the error of each unusable row; None: raise the first error.
+            refuse: function that is called with the error of each unusable row. If None, the first error is raised.
 
         Raises:
             UserError: the file cannot be read, no row is usable or, without ``refuse``, some row is unusable.
@@ -291,7 +291,7 @@ class Table(Task):
         return TableSide(problems, skipped, first_skipped)
 
     def skipped(self, row: TableRow) -> str:
-        """Return the reason why ``skip: empty`` skips a row; an empty string if the row is not skipped."""
+        """Return the reason why ``skip: empty`` skips a row, or an empty string if it does not skip the row."""
         if not self._skips("empty"):
             return ""
         parts = prompt_parts(self.prompt, self.question)
@@ -310,7 +310,7 @@ class Table(Task):
         """Convert a row to a problem, which has the row's place in ``metadata["place"]``.
 
         Raises:
-            UserError: the row is unusable; the message names the place of the row.
+            UserError: the row is unusable. The message names the place of the row.
         """
         try:
             found = self._problem(row.fields, heldout)
@@ -354,7 +354,7 @@ class Table(Task):
         return {"solution": _text(row, self.solution)}
 
     def _level(self, row: Fields, heldout: bool) -> str:
-        """Return a row's level; ``""`` if null. Held-out rows must have the field, training rows may omit it."""
+        """Return a row's level (``""`` if null). Held-out rows must have the field, but training rows may omit it."""
         level = self.level
         if level is None or (level not in row and not heldout):
             return ""
@@ -365,7 +365,7 @@ def _text(row: Fields, name: str) -> str:
     """Return a field as text.
 
     Raises:
-        ValueError: the field does not exist or is not text; the message suggests the most similar name or another
+        ValueError: the field does not exist or is not text. The message suggests a similar field name or another
             option.
     """
     if name not in row:
@@ -387,12 +387,12 @@ def _hash(prompt: str) -> str:
 
 
 def levels_in_turn(problems: Iterable[Problem]) -> list[Problem]:
-    """Order problems so that levels alternate; problems of one level are ordered by a hash of the id."""
+    """Order problems so that levels alternate. Problems of one level are ordered by a hash of their ids."""
     return in_turn(problems, lambda problem: problem.level)
 
 
 def in_turn(problems: Iterable[Problem], label: Callable[[Problem], str]) -> list[Problem]:
-    """Order problems so that labels alternate; problems with one label are ordered by a hash of the id."""
+    """Order problems so that labels alternate. Problems with the same label are ordered by a hash of their ids."""
     labelled: dict[str, list[Problem]] = {}
     for problem in sorted(problems, key=lambda p: (identity_seed("heldout", p.id), p.id)):
         labelled.setdefault(label(problem), []).append(problem)

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
 
 class Task(Options):
-    """A source of problems that also verifies responses. Its fields are options; private attributes hold its state.
+    """A source of problems, which also verifies responses. The fields of a task are its options, and private attributes
+    hold its state.
 
     ``train(index)`` returns a problem of an endless, reproducible stream. The same index gives the same problem on
-    every machine, so one integer is enough to store the position in the data. A finite set of problems is repeated in
-    epochs, each in a new seeded order. ``heldout(n)`` returns the problems for evaluations, which are fixed and never
-    in the training stream.
+    every machine, so the position in the data can be stored as one integer. A finite set of problems is repeated in
+    epochs, each in a new seeded order. ``heldout(n)`` returns problems for evaluations. These problems are fixed and
+    never occur in the training stream.
 
     A task may also implement these interfaces: :class:`BatchTask`, :class:`SolvedTask`, :class:`CountedTask`,
     :class:`MessageTask`, :class:`CharacterTask`, :class:`SubwordTask`.
@@ -38,8 +39,8 @@ class Task(Options):
         raise NotImplementedError
 
     def heldout(self, n: int) -> list[Problem]:
-        """Return the first ``n`` held-out problems, spread over the levels; all of them if the task has fewer than
-        ``n``."""
+        """Return the first ``n`` held-out problems, which are spread over the levels. Return all held-out problems if
+        the task has fewer than ``n``."""
         raise NotImplementedError
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
@@ -47,7 +48,7 @@ class Task(Options):
         raise NotImplementedError
 
     def close(self) -> None:
-        """Close processes and files; the task may be used again afterwards."""
+        """Close processes and files. The task may be used again afterwards."""
 
 
 @runtime_checkable
@@ -64,7 +65,7 @@ class SolvedTask(Protocol):
     """A task that can provide correct responses for problems without ``metadata["solution"]``."""
 
     def right(self, problem: Problem) -> str | None:
-        """Return a response that must be accepted as correct; None if the task cannot provide any."""
+        """Return a response that must be accepted as correct, or None if the task cannot provide any."""
         ...
 
 
@@ -74,7 +75,8 @@ class CountedTask(Protocol):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Counts by name, such as the sizes of the sets, and the numbers of excluded or redrawn problems."""
+        """Counts by name, such as the sizes of the training and held-out sets, or the number of excluded or redrawn
+        problems."""
         ...
 
 
@@ -100,14 +102,15 @@ class CharacterTask(Protocol):
 
 @runtime_checkable
 class SubwordTask(Protocol):
-    """A task whose base model has subword tokens, learnt from the task's texts, instead of characters as tokens."""
+    """A task whose base model has subword tokens instead of single characters. The subword tokens are learnt from the
+    task's texts."""
 
     @property
     def subwords(self) -> bool: ...
 
 
 def verify_all(task: Task, items: Sequence[Item]) -> list[Verdict]:
-    """Verify many items, in parallel if the task supports this; return verdicts in order."""
+    """Verify many items, in parallel if the task supports it, and return the verdicts in order."""
     return task.verify_all(items) if isinstance(task, BatchTask) else verify_in_turn(task, items)
 
 
@@ -117,12 +120,12 @@ def verify_in_turn(task: Task, items: Sequence[Item]) -> list[Verdict]:
 
 
 def right_response(task: Task, problem: Problem) -> str | None:
-    """Return a response that must be accepted as correct; None if the task cannot provide any."""
+    """Return a response that must be accepted as correct, or None if the task cannot provide any."""
     return task.right(problem) if isinstance(task, SolvedTask) else problem.metadata.get("solution")
 
 
 def counts_of(task: Task) -> Mapping[str, int]:
-    """Return counts about the data of a task; empty if the task reports no counts."""
+    """Return counts about the data of a task. The result is empty if the task reports no counts."""
     return task.counts if isinstance(task, CountedTask) else {}
 
 
@@ -132,7 +135,7 @@ def writes_messages(task: Task) -> bool:
 
 
 def counted(task: Task) -> str:
-    """Return the counts of a task as one line of text; empty if there are no counts.
+    """Return the counts of a task as one line of text, or an empty string if there are no counts.
 
     >>> from outrider.tasks import Countdown
     >>> counted(Countdown())

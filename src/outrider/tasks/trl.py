@@ -1,4 +1,5 @@
-"""A task made from an environment for TRL, which is a class whose methods are tools, and from rows in TRL's format."""
+"""A task made from an environment for TRL and from rows in TRL's format. The environment is a class whose methods are
+tools."""
 
 from __future__ import annotations
 
@@ -31,12 +32,14 @@ class _Rows(NamedTuple):
 
 
 class Trl(TurnTask):
-    """A task made from an unchanged class for TRL's ``environment_factory``. The class's public methods are tools.
+    """A task made from a class that was written for TRL's ``environment_factory``, without changes. The public methods
+    of the class are tools.
 
     ``reset(**row)`` starts an episode. The chat template shows the tools to the model, which calls them as
-    ``<tool_call>{…}</tool_call>``. A turn without a call ends the rollout, which ``get_reward`` and the
-    ``reward_funcs`` score. The text that ``reset`` returns is appended to the last message of the prompt. So this text
-    may depend only on the row and on the random generators of Python and NumPy, which are seeded per problem.
+    ``<tool_call>{…}</tool_call>``. A turn without a call ends the rollout. Its score is the sum of the rewards from
+    ``get_reward`` and the ``reward_funcs``. The text that ``reset`` returns is appended to the last message of the
+    prompt. This text may therefore depend only on the row and on the random generators of Python and NumPy, which are
+    seeded per problem.
 
     Each row is a problem, even if it equals another row. The ``prompt`` of a row is a chat or a text. A training row
     that is also held out is skipped and counted.
@@ -45,7 +48,7 @@ class Trl(TurnTask):
     incorrect and gets no reward. All rollouts of a problem have environments with the same seed.
 
     Raises:
-        UserError: the class or a function does not exist or is unsuitable, a row has no prompt, or ``reset`` fails.
+        UserError: the class or a function does not exist or cannot be used, a row has no prompt, or ``reset`` fails.
     """
 
     environment_factory: Where = Field(
@@ -126,7 +129,7 @@ class Trl(TurnTask):
             openings.end()
 
     def _with_opening(self, problem: Problem) -> Problem:
-        """Return the problem, with the text that ``reset`` returns appended to its prompt."""
+        """Append the text that ``reset`` returns to the prompt of the problem, and return the new problem."""
         if problem.id not in self._prompted:
             key = (0, 0)
             self._openings.begin(key, problem, 0)

@@ -95,14 +95,14 @@ class TurnTask(Task):
         return self
 
     def demonstration(self, problem: Problem) -> list[str] | None:
-        """Return the turns of a rollout that must be verified as correct; None if the task cannot provide such a
+        """Return the turns of a rollout that must be verified as correct, or None if the task cannot provide such a
         rollout."""
         return None
 
     def example_turns(self, problem: Problem) -> list[str]:
         """Return turns to which the environment can reply, for tasks without demonstrations. They may be incorrect.
 
-        By default, each tool is called in one turn, and some turns with short texts follow.
+        By default, one turn calls each tool, and a few turns with short texts follow.
         """
         end = self.ends[0] if self.ends else ""
         return [*example_calls(problem.tools), *(f"{word}{end}" for word in ("1", "2", "1"))]

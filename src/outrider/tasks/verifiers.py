@@ -24,13 +24,13 @@ if TYPE_CHECKING:  # not imported at run time, since a recipe may name the task 
 
 
 class Verifiers(TurnTask):
-    """An environment for the package ``verifiers`` 0.4: the environment's tasks are the problems, and its reward is the
-    score.
+    """A task made from an environment for the package ``verifiers`` 0.4. The environment's tasks are the problems, and
+    its reward is the score.
 
-    The environment's harness requests turns from the model. Outrider's sampler is the model for every agent that names
-    no other model. The first messages of the environment, with the tools, are the prompt. Later messages, from tools or
-    the user, are observations. A rollout is one conversation. An episode has no verdict if the harness rewrites the
-    conversation, or if a second agent uses the policy as well.
+    The environment's harness requests turns from the model. Every agent uses Outrider's sampler as its model, unless
+    the agent specifies another model. The prompt consists of the environment's first messages and its tools. Later
+    messages from tools or the user are observations. A rollout is one conversation. An episode has no verdict if the
+    harness rewrites the conversation, or if a second agent also uses the policy.
 
     For a finite taskset, ``heldout_size`` random tasks are held out. For an endless taskset, the first ``heldout_size``
     tasks are held out.
@@ -73,7 +73,8 @@ class Verifiers(TurnTask):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identity of the data. It changes with package version, configuration, first tasks and ``success_at``."""
+        """Identity of the data. It changes with the package version, the configuration, the first tasks and
+        ``success_at``."""
         about = self._environments.about()
         shown = [
             about["ready"],

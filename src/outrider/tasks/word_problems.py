@@ -1,4 +1,5 @@
-"""The built-in task with prose: word problems in plain English, with solutions in many wordings.
+"""The built-in task whose problems and solutions are prose: word problems in plain English. Solutions are worded in
+many ways.
 
 ::
 
@@ -7,7 +8,7 @@
                A:
     response    Ada has 12 + 5 = 17 cards. The sum is 17 + 12 = 29. So the answer is 29.
 
-Only the last number of a response is verified, so the response may word its reasoning in any way.
+Only the last number of a response is verified, so the reasoning may be worded in any way.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ _NUMBER = r"(?<![\w)])-?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:/\d+)?|\d+(
 
 
 class WordProblems(Task):
-    """Generated word problems. All numbers of calculations in ``steps`` are equally likely, and each is a difficulty
-    level.
+    """Generated word problems. All numbers of calculations in ``steps`` are equally likely, and each number is a
+    difficulty level.
 
-    Training and held-out problems are disjoint by construction: a hash of the shape and the numbers decides which
-    problems are held out. So a held-out story stays held out when it is told in other words.
+    Training and held-out problems are disjoint by construction, because a hash of the shape and the numbers decides
+    which problems are held out. A held-out story therefore stays held out when it is told in other words.
 
     >>> task = WordProblems()
     >>> problem = task.train(0)
@@ -119,7 +120,7 @@ class WordProblems(Task):
         """Return the first ``n`` held-out problems, without duplicates, alternating between levels. The option ``seed``
         has no effect.
 
-        The shuffled population, from which this method selects, has about 1,000 problems, or fewer for small ranges.
+        In the order "shuffled", there are about 1,000 held-out problems, or fewer for small ranges.
         """
         if self.heldout_order == "shuffled":
             stories = _population(self.steps, self.aside, Ranges(self.highest, self.cap))[:n]
@@ -163,7 +164,7 @@ class WordProblems(Task):
         )
 
     def _shown(self, draw: Dice, story: Story) -> list[Story]:
-        """Return zero, one or two solved examples, in the style of the story's solution."""
+        """Return zero, one or two solved examples, whose solutions have the same style as the story's solution."""
         if draw.below(1000) >= 1000 * self.examples:
             return []
         alike = draw.below(2) == 0
@@ -189,8 +190,8 @@ def asked(story: Story) -> str:
 
 
 def answered(story: Story) -> str:
-    """Return the solution as it follows the question. It starts with a space, so that its names have the same tokens
-    as names in the question."""
+    """Return the solution as it is written after the question. The solution starts with a space, so that names in it
+    have the same tokens as in the question."""
     return f" {story.solution}"
 
 

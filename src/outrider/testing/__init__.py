@@ -1,4 +1,4 @@
-"""Functions such as :func:`check_stage` that test your own components against laws.
+"""Functions, such as :func:`check_stage`, with which you test your own components against laws.
 
 A law is a property that every component of a kind must have. Outrider's own tests check the shipped components against
 the same laws.

@@ -50,15 +50,17 @@ def check_command(name: str, options: Sequence[str] = ()) -> int:
     """Print ``ok`` and the name of each law that holds. Then print a Python call for the user's own test.
 
     The printed call claims the optional laws that hold for the component. The command does not check a stage's budget,
-    which it does not know. If a loss's gradient is not the derivative of its value, the command assumes that the loss
-    detaches a factor. Verifiers and environments need rows or turns, so check them from Python. If the component has no
-    effect on the small inputs, all laws hold, but the last line is a warning.
+    since it does not know the budget. If a loss's gradient is not the derivative of its value, the command assumes that
+    the loss detaches a factor. Verifiers and environments must be checked from Python, since their checks need rows or
+    turns. If the component has no effect on the small inputs of the checks, all laws hold, but the last line is a
+    warning.
 
     Args:
-        options: options of the component, such as ``n=4``; other options keep their defaults.
+        options: options of the component, such as ``n=4``. Other options keep their defaults.
 
     Returns:
-        0 if all laws hold; 1 if the component breaks a law, after a message with the law, the input and the result.
+        0 if all laws hold, and 1 if the component breaks a law. In the second case, a message with the law, the input
+        and the result is printed.
 
     Raises:
         UserError: the component cannot be loaded, there are no laws for this kind of component, or the component
@@ -131,7 +133,8 @@ def made(cls: type[Options], name: str, function: str, options: Sequence[str]) -
 
 
 def idle_stage(claims: StageClaims) -> str:
-    """Return a warning if the stage requested and dropped no rollout in any situation, otherwise an empty string."""
+    """Return a warning if the stage neither requested nor dropped a rollout in any situation, and an empty string
+    otherwise."""
     theirs = _reasons_before()
     for around in SITUATIONS.values():
         life = Life(claims, around)
@@ -142,13 +145,13 @@ def idle_stage(claims: StageClaims) -> str:
 
 
 def _reasons_before() -> set[str]:
-    """Return all reasons with which the stage before the tested stage drops rollouts, in any situation."""
+    """Return all reasons for which the preceding stage drops rollouts, over all situations."""
     groups = [Group(Problem(str(i), ""), str(i)) for i in range(64)]
     return {reason for around in SITUATIONS.values() for reason in around.before().drop(groups).values()}
 
 
 def idle_credit(component: Baseline | Shaper | RewardShaper) -> str:
-    """Return a warning if a shaper changed no advantage in any group, otherwise an empty string. Baselines get no
+    """Return a warning if a shaper changed no advantage in any group, and an empty string otherwise. Baselines get no
     warning."""
     for chain in [] if isinstance(component, Baseline) else chains(component):
         without = [link for link in chain if link is not component]
@@ -186,10 +189,10 @@ def _call(component: Options) -> str:
 
 
 def kept_stage_claims(make: Callable[[], Stage]) -> dict[str, Any]:
-    """Return the claims that a stage needs, as arguments of its check.
+    """Return the claims that a stage needs, as keyword arguments for ``check_stage``.
 
     The claim ``first`` is needed if the stage requests rollouts only as the first stage of a recipe. The claim
-    ``single`` is needed if the law on drop reasons does not hold without the claim.
+    ``single`` is needed if the law on drop reasons does not hold without it.
 
     >>> from outrider.explore import Refill, Uniform
     >>> kept_stage_claims(Uniform), kept_stage_claims(Refill)
@@ -210,7 +213,7 @@ def kept_stage_claims(make: Callable[[], Stage]) -> dict[str, Any]:
 
 
 def kept_claims(component: Baseline | Shaper | RewardShaper) -> dict[str, Any]:
-    """Return the optional laws that a credit component keeps, as arguments of its check.
+    """Return the optional laws that hold for a credit component, as keyword arguments for its check.
 
     >>> from outrider.credit import LeaveOneOut, NoBaseline
     >>> kept_claims(NoBaseline())

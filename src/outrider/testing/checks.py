@@ -1,4 +1,4 @@
-"""Functions that check a component against all laws for its kind, with one function per kind of component."""
+"""Functions that check a component against all laws for its kind. There is one function per kind of component."""
 
 from __future__ import annotations
 
@@ -34,17 +34,19 @@ def check_stage(
 ) -> None:
     """Check a stage against its laws, in scripted runs of six steps with repeated problems.
 
-    The laws are in :data:`outrider.testing.stages.STAGE_LAWS`, and the situations (settings of the scripted runs) in
-    :data:`outrider.testing.situations.SITUATIONS`. A stage that never requests a rollout passes without a real test.
+    :data:`outrider.testing.stages.STAGE_LAWS` contains the laws. :data:`outrider.testing.situations.SITUATIONS`
+    contains the situations, which are the settings of the scripted runs. A stage that never requests a rollout passes,
+    but is not really tested.
 
     Args:
-        make: function that creates a new stage with the same options on every call: a lambda, or a class with defaults.
+        make: function that creates a new stage with the same options on every call. A class works if all its options
+            have defaults.
         budget: function that returns the maximum number of rollouts that the stage requests in a step, given the sizes
-            of the groups before the stage. None: no limit is checked.
+            of the groups before the stage. If None, no limit is checked.
         first: whether the stage requests rollouts for problems without rollouts, like ``uniform``. Other stages extend
             existing groups.
-        exact: whether the stage requests exactly ``budget`` rollouts, not at most ``budget``.
-        single: whether the stage drops individual rollouts of a group, for reasons that may differ.
+        exact: whether the stage requests exactly ``budget`` rollouts, instead of at most ``budget``.
+        single: whether the stage drops individual rollouts of a group. The reasons may differ between these rollouts.
 
     >>> from outrider.explore import Uniform
     >>> check_stage(lambda: Uniform(n=2), budget=lambda sizes: 2 * len(sizes), first=True, exact=True)
@@ -57,11 +59,11 @@ def check_baseline(make: Baseline | Callable[[], Baseline], **claims: Any) -> No
 
     Args:
         make: the baseline, or a function that creates it.
-        claims: optional laws that the baseline keeps: ``shift``, ``scale``, ``still``, ``compares``, ``ordered``,
-            ``dissent``, ``alike``, as in :class:`outrider.testing.credit.CreditClaims`.
+        claims: optional laws that hold for the baseline: ``shift``, ``scale``, ``still``, ``compares``, ``ordered``,
+            ``dissent`` and ``alike``. :class:`outrider.testing.credit.CreditClaims` explains them.
 
     Raises:
-        LawError: a law is broken; the message has its name, the group and the result.
+        LawError: a law is broken. The message contains the law's name, the group and the result.
         TypeError: the component is not a baseline.
 
     >>> from outrider.credit import LeaveOneOut
@@ -75,11 +77,11 @@ def check_shaper(make: Shaper | RewardShaper | Callable[[], Shaper | RewardShape
 
     Args:
         make: the shaper, or a function that creates it.
-        claims: optional laws that the chain of baseline and shaper keeps: ``shift``, ``scale``, ``still`` and
+        claims: optional laws that hold for the chain of baseline and shaper: ``shift``, ``scale``, ``still`` and
             ``compares``, as for :func:`check_baseline`.
 
     Raises:
-        LawError: a law is broken; the message has its name, the group and the result.
+        LawError: a law is broken. The message contains the law's name, the group and the result.
         TypeError: the component is not a shaper.
 
     >>> from outrider.credit import Focal
@@ -90,7 +92,8 @@ def check_shaper(make: Shaper | RewardShaper | Callable[[], Shaper | RewardShape
 
 
 def check_loss(make: Surrogate | Callable[[], Surrogate], stops_gradient: bool = False) -> None:
-    """Check a policy loss against its laws, on gains (values), diagnostics and gradients of small batches in float64.
+    """Check a policy loss against its laws. The laws are about gains (the loss's values), diagnostics and gradients of
+    small batches in float64.
 
     Args:
         make: the surrogate, or a function that creates it.
@@ -98,7 +101,7 @@ def check_loss(make: Surrogate | Callable[[], Surrogate], stops_gradient: bool =
             False, the gradient must match central differences of the gain.
 
     Raises:
-        LawError: a law is broken; the message has its name, the batch and the result.
+        LawError: a law is broken. The message contains the law's name, the batch and the result.
         TypeError: the component is not a surrogate.
 
     >>> from outrider.objective import Clip
@@ -121,10 +124,10 @@ def check_verifier(
         verifier: the verifier, or a function that creates it.
         rows: examples, each with the fields of a table row, correct responses, and incorrect responses.
         answer: name of the field with the gold answer.
-        prompt: name of the field with the question; rows may lack this field.
+        prompt: name of the field with the question. Rows may lack this field.
 
     Raises:
-        LawError: a law is broken; the message has its name, the row and the result.
+        LawError: a law is broken. The message contains the law's name, the row and the result.
         TypeError: the component is not a verifier.
         ValueError: ``rows`` is empty.
 
@@ -144,11 +147,12 @@ def check_environment(make: Make, examples: Sequence[EnvironmentExample], second
 
     Args:
         make: the class, or a picklable function that creates an environment.
-        examples: pairs of a problem and a policy's turns. Turns after the environment's last reply are not played.
+        examples: pairs of a problem and a policy's turns. Turns that follow the environment's last reply are not
+            played.
         seconds: time limit per turn, like ``limits.seconds`` of a task.
 
     Raises:
-        LawError: a law is broken; the message has its name, the example and the result.
+        LawError: a law is broken. The message contains the law's name, the example and the result.
         TypeError: the component is not an environment.
         ValueError: ``examples`` is empty, or an example has no turns.
 
@@ -185,7 +189,7 @@ def _run(checks: Iterable[LawCheck]) -> None:
 
 
 def _made(make: T | Callable[[], T], *kinds: type[Any]) -> T:
-    """Return the component. If ``make`` is a function or a class, the component is the result of a call."""
+    """Return the component. If ``make`` is a function or a class, it is called to create the component."""
     made: Any = make if isinstance(make, Link | Surrogate | Verifier) else make()  # type: ignore[operator]
     if not isinstance(made, kinds):
         wanted = " or ".join(kind.__name__ for kind in kinds)

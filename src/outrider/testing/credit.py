@@ -1,8 +1,9 @@
-"""The laws of credit components: baselines, advantage shapers and reward shapers. Each is tested in a chain.
+"""The laws of credit components: baselines, advantage shapers and reward shapers. Components are tested in chains.
 
-A baseline is a chain alone, and a reward shaper is tested before a plain baseline. An advantage shaper is tested after
-a plain baseline, and after a baseline with advantages per token. Therefore, every chain maps a step's groups to
-advantages. Optional laws, which a component's author may claim, are in :mod:`outrider.testing.credit_claims`.
+A baseline forms a chain on its own, and a reward shaper is tested before a plain baseline. An advantage shaper is
+tested after a plain baseline, and after a baseline with advantages per token. Every tested chain therefore maps a
+step's groups to advantages. Optional laws, which a component's author may claim, are in
+:mod:`outrider.testing.credit_claims`.
 """
 
 from __future__ import annotations
@@ -47,11 +48,12 @@ class CreditClaims(NamedTuple):
 
     Attributes:
         shift: whether advantages stay the same if a constant is added to all rewards.
-        scale: the power in A(s r) = s^power A(r) for s > 0, where A maps rewards r to advantages. None: no such law
-            holds, for example because of an epsilon.
+        scale: the power in A(s r) = s^power A(r) for s > 0, where A maps rewards r to advantages. None means that no
+            such law holds, for example because of an epsilon.
         still: whether equal rewards give advantages of exactly 0. False for components that also use other inputs,
             such as lengths.
-        compares: whether the component only compares rewards with each other, so that a single rollout gets 0.
+        compares: whether the component only compares rewards with each other, so that a single rollout gets advantage
+            0.
         ordered: for baselines, whether a rollout with a higher reward never has a lower advantage in a group without
             branches.
         dissent: for baselines, whether a group's only success or only failure has the largest absolute advantage.
@@ -83,7 +85,7 @@ def run(chain: Sequence[Link], groups: Sequence[Members]) -> list[list[Floats]]:
 
 
 def alone(chain: Sequence[Link], members: Members) -> list[Floats]:
-    """Return the advantages that a chain assigns to a group that is the only group of its step."""
+    """Return the advantages that a chain assigns to a group if this group is the only one in its step."""
     return run(chain, [members])[0]
 
 
@@ -93,7 +95,7 @@ def each(claims: CreditClaims, groups: Sequence[Members] = GROUPS) -> Iterator[t
 
 
 def require_close(found: Sequence[Floats], expected: Sequence[Floats], what: str, atol: float = 1e-12) -> None:
-    """Require that advantages are nearly equal. For speed, all rollouts are concatenated and compared at once."""
+    """Require that advantages are nearly equal. For speed, all rollouts are concatenated and compared in one call."""
     require_equal([len(a) for a in found], [len(a) for a in expected], f"{what}: the number of tokens of the members")
     left, right = np.concatenate([NOTHING, *found]), np.concatenate([NOTHING, *expected])
     if not np.allclose(left, right, rtol=1e-9, atol=atol):
@@ -117,7 +119,7 @@ def require_zero(found: Sequence[Floats], what: str) -> None:
 def runs_on_every_group(claims: CreditClaims) -> None:
     """The component raises no exception, even for groups of one rollout, groups with branches, and invalid rollouts.
 
-    A component that writes to its inputs breaks another law, not this one.
+    A component that writes to its inputs breaks another law, but not this law.
     """
     for chain, group in each(claims, [*GROUPS, EMPTY]):
         with breaks(situation=described(group)):
@@ -129,7 +131,8 @@ def runs_on_every_group(claims: CreditClaims) -> None:
 
 
 def is_pure(claims: CreditClaims) -> None:
-    """The component has no state, does not write to groups, and returns new arrays, not views of the group's arrays."""
+    """The component has no state, does not write to groups, and returns new arrays instead of views of the group's
+    arrays."""
     for chain, stream in itertools.product(chains(claims.component), STREAMS):
         with breaks(situation=f"a step with {described(stream[0])}, and {len(stream) - 1} more"):
             before = [str(parts(group)) for group in stream]

@@ -16,7 +16,8 @@ from outrider.testing.law import breaks, require, require_equal
 
 
 def compares_with_others(claims: CreditClaims) -> None:
-    """A group's only valid rollout gets advantage 0, even among invalid ones. The claim ``compares`` adds this law."""
+    """A group's only valid rollout gets advantage 0, even if the group also has invalid rollouts. The claim
+    ``compares`` adds this law."""
     if not claims.compares:
         return
     for chain, group in each(claims):
@@ -56,7 +57,8 @@ def ignores_a_shift(claims: CreditClaims) -> None:
 
 
 def follows_a_factor(claims: CreditClaims) -> None:
-    """If all rewards are multiplied by s, all advantages are multiplied by s^scale. ``scale`` claims this law."""
+    """If all rewards are multiplied by s, all advantages are multiplied by s^scale. The claim ``scale`` adds this
+    law."""
     if claims.scale is None:
         return
     for chain, group in each(claims):
@@ -68,7 +70,7 @@ def follows_a_factor(claims: CreditClaims) -> None:
 
 
 def leaves_no_residue_of_an_offset(claims: CreditClaims) -> None:
-    """If float32 rewards have a large offset, their rounding error of one or two ulps gives no large advantages.
+    """If float32 rewards have a large offset, rounding errors of one or two ulps do not cause large advantages.
 
     The claim ``compares`` adds this law for baselines.
     """
@@ -83,7 +85,8 @@ def leaves_no_residue_of_an_offset(claims: CreditClaims) -> None:
 
 
 def keeps_the_order_of_rewards(claims: CreditClaims) -> None:
-    """A rollout with a higher reward never gets a lower advantage. For baselines, ``ordered`` claims this law."""
+    """A rollout with a higher reward never gets a lower advantage. The claim ``ordered`` adds this law for
+    baselines."""
     if not (isinstance(claims.component, Baseline) and claims.ordered):
         return
     for group in FLAT:
@@ -98,8 +101,8 @@ def keeps_the_order_of_rewards(claims: CreditClaims) -> None:
 def gives_a_lone_dissenter_most(claims: CreditClaims) -> None:
     """A group's only success or only failure has the largest absolute advantage.
 
-    The claim ``dissent`` adds this law for baselines. Leave-one-out filters once dropped such groups, because all other
-    rewards of the group are equal.
+    The claim ``dissent`` adds this law for baselines. Earlier leave-one-out filters dropped such groups, because all
+    other rewards in the group are equal.
     """
     if not (isinstance(claims.component, Baseline) and claims.dissent):
         return
@@ -112,7 +115,8 @@ def gives_a_lone_dissenter_most(claims: CreditClaims) -> None:
 
 
 def takes_small_differences_as_signal(claims: CreditClaims) -> None:
-    """If rewards differ by 1e-5 or by one ulp, a higher reward gives a higher, but not a huge advantage.
+    """If rewards differ by 1e-5 or by one ulp, a higher reward gives a higher advantage. All absolute advantages are
+    smaller than the size of the group.
 
     The claim ``ordered`` adds this law for baselines.
     """
@@ -128,8 +132,8 @@ def takes_small_differences_as_signal(claims: CreditClaims) -> None:
 
 
 def gives_all_tokens_of_a_member_the_same(claims: CreditClaims) -> None:
-    """All tokens of a rollout have the same advantage, for any lengths. The claim ``alike`` adds this law for
-    baselines."""
+    """All tokens of a rollout have the same advantage, whatever the lengths of the responses. The claim ``alike`` adds
+    this law for baselines."""
     if not isinstance(claims.component, Baseline) or not claims.alike:
         return
     for group in FLAT:

@@ -63,7 +63,8 @@ def drawn(seed: int, forest: bool) -> Members:
 
 
 def picked(members: Members, chosen: Sequence[int] | Ints) -> Members:
-    """Return the chosen rollouts in the given order. If a parent is not chosen, its branches have no parent.
+    """Return the chosen rollouts in the given order. If a parent is not chosen, its branches have no parent in the new
+    group.
 
     All fields of ``Members`` are copied, including fields added later.
     """
@@ -77,14 +78,14 @@ def picked(members: Members, chosen: Sequence[int] | Ints) -> Members:
 
 
 def unscorable(members: Members, i: int) -> Members:
-    """Return the same group, but with a verifier failure for rollout ``i``."""
+    """Return the same group, except that the verifier failed for rollout ``i``."""
     rewards_G, success_G = members.rewards_G.copy(), members.success_G.copy()
     rewards_G[i], success_G[i] = np.nan, False
     return replace(members, rewards_G=rewards_G, success_G=success_G)
 
 
 def without_tokens(members: Members, i: int, reward: float) -> Members:
-    """Return the same group, but with the given reward and without a trainable token for rollout ``i``."""
+    """Return the same group, except that rollout ``i`` has the given reward and no trainable token."""
     at = np.arange(members.size) == i
     per_token: dict[str, Any] = {
         name: [np.zeros(0) if j == i else values for j, values in enumerate(getattr(members, name))]
@@ -110,7 +111,7 @@ def parts(members: Members) -> list[list[float]]:
 
 
 def described(members: Members) -> str:
-    """Describe a group in a message by its rewards and its numbers of tokens.
+    """Describe a group for a message, by its rewards and its numbers of tokens.
 
     >>> described(plain([1.0, 0.0]))
     'a group with rewards 1, 0 and 3, 3 tokens'

@@ -1,4 +1,5 @@
-"""The laws of an environment: replies depend only on problem, seed and turns, and no turn causes a failure."""
+"""The laws of an environment. For example, replies depend only on the problem, the seed and the turns, and no turn
+causes a failure."""
 
 from __future__ import annotations
 
@@ -53,15 +54,15 @@ class EnvironmentPlays:
 
     @cached_property
     def apart(self) -> tuple[list[list[Reply]], dict[str, list[Reply | Failed]]]:
-        """Replies from environments in separate processes: the replies to each example, and the replies to odd turns.
+        """The replies to each example, and the replies to unusual turns, from environments in separate processes.
 
-        The keys of the replies to odd turns are the situations.
+        Replies to unusual turns are stored by situation.
         """
         with self.processes() as environments:
             return self.played(environments), self._to_odd_turns(environments)
 
     def _to_odd_turns(self, environments: Environments) -> dict[str, list[Reply | Failed]]:
-        """Return the replies to odd turns by situation, up to the first failure.
+        """Return the replies to unusual turns by situation, up to the first failure.
 
         Later turns are not played, because each turn that hangs uses the whole time limit.
         """
@@ -75,7 +76,7 @@ class EnvironmentPlays:
 
     @property
     def alone(self) -> list[list[Reply]]:
-        """The replies to each example, each played in its own process."""
+        """The replies to each example. Every example was played in a separate process."""
         return self.apart[0]
 
 
@@ -92,7 +93,7 @@ def leaves_the_problem(plays: EnvironmentPlays) -> None:
 def gives_plain_replies(plays: EnvironmentPlays) -> None:
     """``begin`` returns a string, and ``step`` returns a ``Reply`` of plain values.
 
-    Only a reply with ``done`` may have a verdict, whose score must be consistent with its outcome.
+    Only a reply with ``done`` may have a verdict. The verdict's score must be consistent with its outcome.
     """
     for place, (problem, turns) in enumerate(plays.examples, 1):
         environment = plays.make()
@@ -129,7 +130,8 @@ def require_plain(reply: object, what: str) -> None:
 
 
 def works_in_a_process(plays: EnvironmentPlays) -> None:
-    """A separate process can import the environment, which answers every turn within the time limit in that process."""
+    """A separate process can import the environment. In that process, the environment answers every turn within the
+    time limit."""
     assert plays.alone
 
 
@@ -147,7 +149,8 @@ def says_the_same_again(plays: EnvironmentPlays) -> None:
 
 
 def shares_no_state(plays: EnvironmentPlays) -> None:
-    """If several environments share a process, each replies as it would alone, even after another one is closed."""
+    """If several environments share a process, each replies as if it were alone, even after another environment is
+    closed."""
     environments = LocalEnvironments(plays.make, plays.limits)
     running = {(place, k): list(turns) for place, (_, turns) in enumerate(plays.examples) for k in range(2)}
     found: dict[tuple[int, int], list[Reply]] = {key: [] for key in running}
@@ -187,7 +190,7 @@ def takes_odd_turns(plays: EnvironmentPlays) -> None:
 
 
 def odd_turns(turns: Sequence[str]) -> dict[str, list[str]]:
-    """Return sequences of unusual turns that policies may write, by a name for the situation.
+    """Return sequences of unusual turns that a policy may write. The keys are names of the situations.
 
     >>> odd_turns(["3;", "7;"])["an empty turn"], odd_turns(["3;", "7;"])["every turn twice"]
     (['', '3;', ''], ['3;', '3;', '7;', '7;'])
@@ -261,7 +264,8 @@ def _answered(said: Reply | Failed) -> Reply:
 
 
 def _fields(reply: Reply) -> Mapping[str, Any]:
-    """Return a reply's fields by name, for comparison. The verdict is a text, since its score may be NaN."""
+    """Return a reply's fields by name, for comparison. The verdict is converted to a string, since its score may be
+    NaN."""
     plain = timeless(reply)
     assert isinstance(plain, Reply)
     return {**plain._asdict(), "verdict": repr(plain.verdict)}

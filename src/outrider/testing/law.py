@@ -12,12 +12,12 @@ _LONGEST = 120  # maximum number of characters of a value in a message
 class LawError(AssertionError):
     """Raised when a component breaks a law: ``Retry breaks 'resume' in 'ragged groups': …``.
 
-    :func:`breaks` adds the attributes that are unknown when the error is raised.
+    :func:`breaks` adds attributes that are not known yet when the error is raised.
 
     Attributes:
         found: description of the wrong result, or of the exception that the component raised.
         law: name of the law.
-        situation: the input or the scripted run, in words; empty for laws without a situation.
+        situation: description of the input or of the scripted run. It is empty for laws without a situation.
         component: name of the component's class.
 
     >>> print(LawError("2 rollouts, expected 1", law="budget", situation="one problem", component="Retry"))
@@ -35,10 +35,10 @@ class LawError(AssertionError):
 
 @contextmanager
 def breaks(law: str = "", situation: str = "", component: str = "") -> Iterator[None]:
-    """Context manager that converts every exception to a :class:`LawError` with law, situation and component.
+    """Context manager that converts every exception to a :class:`LawError` with a law, a situation and a component.
 
-    If context managers are nested, the innermost names are kept. An exception from the component also breaks the law,
-    and becomes the cause of the :class:`LawError`.
+    If such context managers are nested, the names from the innermost one are kept. An exception from the component also
+    breaks the law, and becomes the cause of the :class:`LawError`.
 
     >>> try:
     ...     with breaks("metrics", "empty batch", "Retry"):

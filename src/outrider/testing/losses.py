@@ -1,4 +1,5 @@
-"""The laws of a policy loss, on a surrogate's gains and their derivatives with respect to log-probabilities."""
+"""The laws of a policy loss. They are about a surrogate's gains, and about their derivatives with respect to
+log-probabilities."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class LossClaims(NamedTuple):
 
 
 class Slope(NamedTuple):
-    """The gains and diagnostics of N tokens, and the derivative of each gain by each log-probability (``[N, N]``)."""
+    """The gains and diagnostics of N tokens, and the derivative of each gain with respect to each log-probability
+    (``[N, N]``)."""
 
     gain: Tensor
     marks: dict[str, Tensor]
@@ -141,7 +143,7 @@ def is_the_policy_gradient_on_policy(claims: LossClaims) -> None:
 
 
 def trains_no_observed_token(claims: LossClaims) -> None:
-    """An observed (not sampled) token changes neither the gains of other tokens nor any gradient.
+    """A token that was observed, not sampled, changes neither the gains of other tokens nor any gradient.
 
     NaN times 0 is NaN, so a loss must mask the observed token before it uses the token's log-probability.
     """
@@ -160,7 +162,7 @@ def trains_no_observed_token(claims: LossClaims) -> None:
 
 
 def keeps_rows_apart(claims: LossClaims) -> None:
-    """A row's gain does not depend on other rows, so that micro-batches may contain any rows in any order."""
+    """A row's gains do not depend on other rows, so that rows can be assigned to micro-batches in any way."""
     import torch
 
     with breaks(situation=str(MIXED)):

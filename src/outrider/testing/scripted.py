@@ -1,4 +1,4 @@
-"""Scripted runs without a policy. An explorer requests rollouts for a finite set of problems; all rollouts are
+"""Scripted runs without a policy. An explorer requests rollouts for a finite set of problems, and all rollouts are
 predetermined."""
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ def perverse(success: bool, member: int) -> float:
 
 @dataclass
 class ScriptedRun:
-    """Steps of an explorer with scripted rollouts, and a record of all decisions of its last stage.
+    """A run of an explorer with scripted rollouts. It records all decisions of the explorer's last stage.
 
     Attributes:
         plans: the last stage's requests in each step.
         drawn: all sampled rollouts by id.
         metrics: metrics of the latest step.
         known: cache of rollouts with read-only arrays, shared by all runs of a situation.
-        parents: rollouts, by id, from which branches may start. A resumed run may branch from rollouts of the
+        parents: rollouts from which branches may start, by id. A resumed run may branch from rollouts of the
             interrupted run.
 
     >>> from outrider.explore import Uniform
@@ -113,11 +113,11 @@ class ScriptedRun:
         self.name = f"{len(self.stages) - 1}-{type(self.stage).__name__.lower()}"
 
     def steps(self, n: int) -> list[list[Group]]:
-        """Run the next ``n`` steps; return the groups of each step."""
+        """Run the next ``n`` steps, and return the groups of each step."""
         return [self.next() for _ in range(n)]
 
     def next(self) -> list[Group]:
-        """Run the next step; return the step's groups."""
+        """Run the next step, and return its groups."""
         self.step += 1
         self.plans.append([])
         progress = (self.step - 1) / STEPS
@@ -181,7 +181,7 @@ def _require_own_branch(request: SampleRequest, parents: dict[str, Rollout]) -> 
 
 
 def scripted_rollout(request: SampleRequest, index: int, situation: Situation) -> Rollout:
-    """Return a rollout of 3 to 12 tokens, without a reward, that depends only on the arguments."""
+    """Return a rollout of 3 to 12 tokens without a reward. The rollout depends only on the arguments."""
     member, seed = request.first_member + index, request.rollout_seed(index)
     length = 3 + seed % 10
     numbers_T = _uniforms(seed, length)

@@ -1,4 +1,5 @@
-"""The situations in which stages are checked. Situations differ in problems per step, preceding stage and outcomes."""
+"""The situations in which stages are checked. Situations differ in the number of problems per step, in the preceding
+stage, and in the outcomes."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ class Halved(Ragged):
 
 
 def by_rate(request: SampleRequest, member: int) -> Outcome:
-    """Return a rollout's outcome: some problems are always solved, some are never solved, and most are sometimes
+    """Return a rollout's outcome. Some problems are always solved, some are never solved, and most are sometimes
     solved.
 
     If a problem is sometimes solved, the outcome depends on the group and on the rollout's index in the group.
@@ -57,7 +58,7 @@ def by_rate(request: SampleRequest, member: int) -> Outcome:
 
 
 def with_errors(request: SampleRequest, member: int) -> Outcome:
-    """Return a verifier error for a third of the rollouts, and otherwise the outcome of :func:`by_rate`."""
+    """Return a verifier error for a third of the rollouts, and the outcome of :func:`by_rate` for the others."""
     return Outcome.ERROR if seed_of("error", request.group_id, member) % 3 == 0 else by_rate(request, member)
 
 

@@ -28,11 +28,11 @@ class StageClaims(NamedTuple):
     Attributes:
         make: function that creates a new stage.
         budget: function that returns the maximum number of rollouts that the stage requests in a step, given the sizes
-            of the groups before the stage. None: no limit is checked.
-        first: whether the stage requests rollouts for problems without rollouts. Other stages extend groups with
-            rollouts.
-        exact: whether the stage requests exactly ``budget`` rollouts, not at most ``budget``.
-        single: whether the stage drops individual rollouts of a group, for reasons that may differ.
+            of the groups before the stage. If None, no limit is checked.
+        first: whether the stage requests rollouts for problems without rollouts. Other stages extend groups that
+            already have rollouts.
+        exact: whether the stage requests exactly ``budget`` rollouts, instead of at most ``budget``.
+        single: whether the stage drops individual rollouts of a group. The reasons may differ between these rollouts.
     """
 
     make: Callable[[], Stage]
@@ -43,7 +43,7 @@ class StageClaims(NamedTuple):
 
 
 class Life:
-    """A stage's scripted run in one situation, which all laws share.
+    """A stage's scripted run in one situation. All laws use the same run.
 
     Args:
         known: cache of rollouts from runs of other stages in the same situation.
@@ -78,7 +78,7 @@ class Life:
         return run
 
     def again(self, after: int = 0, situation: Situation | None = None, **rest: Any) -> ScriptedRun:
-        """Return a run of a newly created stage that resumes from this run's state after ``after`` steps."""
+        """Return a run of a newly created stage. It resumes from the state of this run after ``after`` steps."""
         run = self.begin(situation, step=after, **rest)
         with breaks("resume"):
             run.explorer.load_state_dict(json.loads(self.states[after]))
@@ -99,7 +99,8 @@ def problem_at(index: int) -> Problem:
 
 
 def keeps_its_budget(life: Life) -> None:
-    """Requested rollouts join the groups, and their number is within the author's budget and the stage's ``bounds``."""
+    """Requested rollouts become part of the groups. Their number is within the author's budget and the stage's
+    ``bounds``."""
     claims, dropping = life.claims, life.situation.before is Halved
     for step, (groups, plan) in enumerate(zip(life.groups, life.run.plans, strict=True), 1):
         asked = sum(d[1] for d in plan)
@@ -126,7 +127,8 @@ def check_bounds(bounds: Bounds, rollouts: int) -> None:
 
 
 def ignores_the_order_of_problems(life: Life) -> None:
-    """In every step, each problem gets the same requests if the step's problems come in another order."""
+    """If the problems of a step come in another order, each problem still gets the same requests and the same drop
+    reasons."""
     n = life.situation.problems
     for step in range(STEPS):
         start = json.loads(life.states[step])["stream"]["position"]
@@ -154,7 +156,7 @@ def gives_nothing_to_what_is_excluded(life: Life) -> None:
 
 
 def resumes(life: Life) -> None:
-    """If a run is killed between two steps and resumed, its results are identical."""
+    """If a run is killed between two steps and resumed, its results are the same as without the interruption."""
     for after in (STEPS // 2, STEPS - 1):
         run, killed = life.again(after), f"killed and resumed after step {after}: "
         for step, metrics in enumerate(life.metrics[after:], after + 1):
@@ -173,9 +175,11 @@ def keeps_plain_state(life: Life) -> None:
 
 
 def follows_success_and_not_reward(life: Life) -> None:
-    """The stage reads success from the verdict, so that a run with contradicting rewards has the same decisions.
+    """The stage reads success from the verdict, not from the reward. Its decisions are therefore the same if the
+    rewards contradict the verdicts.
 
-    If a second run with the same rewards also differs, the message reports missing determinism instead.
+    If a second run with the same rewards also makes other decisions, the message says that the stage is not
+    deterministic.
     """
     try:
         _require_same(life, perverse)
@@ -195,7 +199,7 @@ def _require_same(life: Life, *reward: Callable[[bool, int], float]) -> None:
 
 
 def plans_ahead_if_it_says_so(life: Life) -> None:
-    """The requests of a stage that ``PlansAhead`` do not depend on outcomes, and the stage drops no rollout."""
+    """If a stage is a ``PlansAhead`` stage, its requests do not depend on outcomes, and it drops no rollout."""
     own = f"{type(life.run.stage).__name__.lower()}: "
     for step in range(STEPS) if isinstance(life.run.stage, PlansAhead) else ():
         for end in (Outcome.CORRECT, Outcome.INCORRECT, Outcome.TIMEOUT):
@@ -269,7 +273,7 @@ def _check_everywhere(rule: Callable[[Life], None], law: str, lives: dict[str, L
 
 
 def excluded(steps: Sequence[Sequence[Group]]) -> list[list[tuple[str, list[str]]]]:
-    """Return, for each group of each step, the reasons why training does not use its rollouts."""
+    """Return the reasons why training does not use rollouts, for each group of each step."""
     return [[(g.id, [r.unused for r in g.rollouts]) for g in groups] for groups in steps]
 
 

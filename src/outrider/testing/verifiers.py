@@ -1,4 +1,5 @@
-"""The laws of a verifier: verdicts that it must return, and changes of the input that must not affect a verdict."""
+"""The laws of a verifier. They state which verdicts it must return, and which changes of the input must not affect a
+verdict."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ class VerifierRow(NamedTuple):
         right: correct responses.
         wrong: incorrect responses.
         answer: name of the field with the gold answer.
-        prompt: name of the field with the question; the row may lack this field.
+        prompt: name of the field with the question. The row may lack this field.
     """
 
     verifier: Verifier

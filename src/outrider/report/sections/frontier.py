@@ -30,12 +30,13 @@ _FROM_TRAINING = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section with pass@1 against pass@k along training, pass@k curves, and paired changes by level.
+    """Return a section that plots pass@1 against pass@k along training, shows pass@k curves, and lists paired changes
+    by level.
 
     The numbers come from evaluations. Without evaluations, pass@k is estimated from training groups, early and late in
-    training. Only the first stage's rollouts from the prompt count, since later rollouts depend on earlier outcomes.
-    The result is None if no problem has two verified samples, or for a single evaluation without training, which has
-    its own section.
+    training. This estimate uses only rollouts that the first stage sampled from the plain prompt, since later rollouts
+    depend on earlier outcomes. The result is None if no problem has two verified samples. It is also None for a single
+    evaluation without training, which another section shows.
     """
     points = points_of(run)
     if is_evaluation(run) and len(points) < 2:  # the section `evaluated` shows this evaluation
@@ -52,13 +53,13 @@ def section(run: RunData) -> Section | None:
 
 
 def points_of(run: RunData) -> dict[int, Curve]:
-    """Return the known pass@k values of each evaluation by step."""
+    """Return the pass@k values of each evaluation by step, without values that are NaN."""
     points = {step: defined(e.overall.pass_at) for step, e in sorted(run.evaluations.items())}
     return {step: curve for step, curve in points.items() if curve}
 
 
 def defined(curve: Curve) -> Curve:
-    """Return the known values of a curve, in order of k."""
+    """Return the values of a curve that are not NaN, in order of k."""
     return {k: interval for k, interval in sorted(curve.items()) if not np.isnan(interval.value)}
 
 
@@ -93,7 +94,7 @@ def curves(named: Mapping[str, Curve]) -> Figure:
 
 
 def interval_series(name: str, by_x: Mapping[Any, Interval]) -> Series:
-    """Return intervals as a line with a band; the tooltip of each point shows the number of problems."""
+    """Convert intervals to a line with a band. The tooltip of each point shows the number of problems."""
     values, low, high, problems = zip(*by_x.values(), strict=True) if by_x else ([],) * 4
     return Series(name, list(by_x), list(values), list(low), list(high), [f"{n} problems" for n in problems])
 
@@ -121,7 +122,7 @@ def _changes(evaluations: Mapping[int, Evaluation]) -> list[TableBlock]:
 
 
 def known_interval(interval: Interval) -> Interval | None:
-    """Return the interval for a table cell; None (an empty cell) if the number is unknown."""
+    """Return the interval, or None (an empty table cell) if the interval's value is NaN."""
     return None if np.isnan(interval.value) else interval
 
 

@@ -1,4 +1,5 @@
-"""The section on solved, mixed and unsolved groups over time, by level, and for problems sampled in several steps."""
+"""The section on solved, mixed and unsolved groups: over time, by level, and when a problem is sampled in several
+steps."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section on kinds of groups over time and by level, coverage, repeated problems, and problems without
-    success.
+    """Return a section on the kinds of groups (solved, mixed, unsolved), on the numbers of problems sampled and solved,
+    on repeated problems, and on problems without success.
 
     The result is None if no rollout was verified.
     """
@@ -30,7 +31,8 @@ def section(run: RunData) -> Section | None:
 
 
 def kinds(run: RunData) -> list[Figure]:
-    """Plot the shares of solved, mixed and unsolved groups along training; no figure if no rollout was verified."""
+    """Plot the shares of solved, mixed and unsolved groups along training. Return no figure if no rollout was
+    verified."""
     columns = query(
         run, "SELECT upto, kind, count(*) AS n FROM groups WHERE kind IS NOT NULL GROUP BY upto, kind ORDER BY upto"
     )
@@ -42,7 +44,7 @@ def kinds(run: RunData) -> list[Figure]:
 
 
 def _coverage(run: RunData) -> list[Figure]:
-    """Plot the numbers of problems sampled and solved up to each step; no figure with fewer than two steps."""
+    """Plot the numbers of problems sampled and solved up to each step. Return no figure for fewer than two steps."""
     columns = query(
         run,
         "SELECT min(upto) AS met, min(upto) FILTER (successes > 0) AS found FROM groups WHERE kind IS NOT NULL "
@@ -63,7 +65,7 @@ def _coverage(run: RunData) -> list[Figure]:
 
 
 def by_level(run: RunData) -> TableBlock | None:
-    """Return a table of the kinds of groups and their success by level; None if problems have no levels."""
+    """Return a table of the kinds of groups and their success by level, or None if problems have no levels."""
     data = query(
         run,
         """
@@ -104,7 +106,7 @@ def _again(run: RunData) -> TableBlock | None:
 
 
 def without_success(run: RunData) -> TableBlock | None:
-    """Return a table of the problems without any success, most expensive first.
+    """Return a table of the problems without any success. Problems with the most rollouts come first.
 
     For training, only problems that were sampled more than once are included.
 

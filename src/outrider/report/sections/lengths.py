@@ -20,10 +20,10 @@ _CHARACTERS = " Token counts are missing, so lengths are in characters."
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section with mean length by outcome, quantiles and truncation over time, distributions, and lengths
-    early and late in training. It also shows whether novelty sharpening prefers long responses.
+    """Return a section with mean length by outcome, quantiles and truncation over training, and distributions. A table
+    compares lengths early and late in training. It also shows whether novelty sharpening prefers long responses.
 
-    Lengths are in characters if there are no token counts. The result is None if there are no rollouts.
+    Lengths are measured in characters if there are no token counts. The result is None if there are no rollouts.
     """
     there = one(query(run, "SELECT count(*) AS rollouts, count(length) AS counted FROM seen"))
     if not there["rollouts"]:
@@ -36,7 +36,7 @@ def section(run: RunData) -> Section | None:
 
 
 def _measure(run: RunData, unit: str) -> None:
-    """Create the relation ``measured`` of lengths; texts are read at most once."""
+    """Create the relation ``measured``, which has the length of each response. Texts are read at most once."""
     what, length, source = ("VIEW", "length", "seen") if unit == "tokens" else ("TABLE", "length(text)", "with_text")
     outcome = "CASE success WHEN 1 THEN 'correct' WHEN 0 THEN 'not correct' ELSE 'not verified' END"
     run.db.execute(

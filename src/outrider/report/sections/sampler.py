@@ -1,4 +1,4 @@
-"""The section on off-policy metrics: the divergence between the sampling policy and the learner."""
+"""The section on off-policy metrics, which measure the divergence between the sampling policy and the learner."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Plot the off-policy metrics, and the age of the sampling weights in steps; None if neither is known."""
+    """Plot the off-policy metrics and the age of the sampling weights in steps. Return None if neither is known."""
     figures = [figure for title in _GAUGES if (figure := _gauge(run, title)) is not None]
     figures += _age(run)
     return Section("sampler", "Off-policy metrics", _TEXT, figures) if figures else None
@@ -62,14 +62,15 @@ def _gauge(run: RunData, title: str) -> Figure | None:
 
 
 def _thinned(name: str, steps: np.ndarray, values: np.ndarray) -> Series:
-    """Return a series of at most 200 points. Each point is the mean over neighbouring steps, where NaN is excluded."""
+    """Return a series of at most 200 points. Each point is the mean over neighbouring steps, ignoring NaN."""
     parts = np.array_split(np.arange(len(steps)), min(len(steps), 200))
     means = [values[p][~np.isnan(values[p])].mean() if (~np.isnan(values[p])).any() else np.nan for p in parts]
     return series(name, np.array([steps[p[-1]] for p in parts]), np.array(means))
 
 
 def _age(run: RunData) -> list[Figure]:
-    """Plot the age of the sampling weights in steps. Return no figure if weight versions do not count steps."""
+    """Plot the age of the sampling weights in steps. Return no figure if the weight versions of the rollouts are not
+    step numbers, or if every age is 0."""
     columns = query(
         run,
         "SELECT upto, avg(step - 1 - policy_version) AS mean, max(step - 1 - policy_version) AS most, "

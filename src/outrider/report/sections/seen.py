@@ -1,5 +1,5 @@
-"""Data for all sections: training rollouts (evaluation rollouts if there is no training) in bins of steps, and
-groups."""
+"""Data for all sections: groups, and rollouts in bins of steps. Evaluation rollouts are used if there are no training
+rollouts."""
 
 from __future__ import annotations
 
@@ -65,16 +65,18 @@ samples some groups only with hints, since the other groups would be a biased se
 
 
 def query(run: RunData, sql: str, values: Sequence[Any] = ()) -> Columns:
-    """Query ``rollouts`` and five more relations, which cover the split ``train``, or ``evaluate`` without training.
+    """Query ``rollouts`` and five more relations. These relations cover the split that :func:`split` returns.
 
-    - ``with_text``: rollouts with ``success`` (1, 0; null if never verified), ``length`` (own and observed tokens plus
-      prefix), ``upto`` (last step of the bin; at most ``BINS`` bins) and ``phase`` (early: first fifth of the steps,
-      late: last fifth; otherwise null).
-    - ``seen``: ``with_text`` without ``text`` and ``prompt``; queries on ``seen`` are much faster.
+    - ``with_text``: rollouts with four more columns. ``success`` is 1 or 0, or null if the rollout was never verified.
+      ``length`` counts generated tokens, observed tokens and the prefix. ``upto`` is the last step of the rollout's bin
+      (there are at most ``BINS`` bins). ``phase`` is "early" in the first fifth of the steps, "late" in the last fifth,
+      and null otherwise.
+    - ``seen``: ``with_text`` without the columns ``text`` and ``prompt``. Queries on ``seen`` are much faster.
     - ``spent``: ``seen`` plus the greedy rollouts of a baseline, which cost tokens but are not samples.
-    - ``groups``: one row per step and group: ``n``, ``verified``, ``scorable`` (no timeout or error), ``successes``,
-      ``tokens`` (including greedy rollouts), ``kind`` (solved, mixed, unsolved; null if never verified), and stage,
-      stream and context of the first success (null if there is no success).
+    - ``groups``: one row per step and group. ``n``, ``verified``, ``scorable`` (without timeouts and errors) and
+      ``successes`` are numbers of rollouts. ``tokens`` includes greedy rollouts. ``kind`` is solved, mixed or unsolved,
+      or null if no rollout was verified. ``first_stage``, ``first_stream`` and ``first_context`` describe the first
+      success, and are null if there is no success.
     - ``bins``: the steps, each with its bin.
     """
     try:
@@ -106,7 +108,7 @@ def split(run: RunData) -> str:
 
 
 def ends(run: RunData, most: int) -> dict[str, list[int]]:
-    """Return the first and the last steps, at most ``most`` of each, by display name.
+    """Return up to ``most`` steps from the start of training and up to ``most`` from its end, by display name.
 
     If there is only one step, its display name is "all responses".
     """
@@ -127,7 +129,7 @@ def one(columns: Columns) -> dict[str, Any]:
 
 
 def rows(columns: Columns) -> list[list[Any]]:
-    """Return the rows of a result as plain values; NaN becomes None.
+    """Return the rows of a result as plain values. NaN becomes None.
 
     >>> rows({"a": np.array([1, 2]), "b": np.array([0.5, np.nan])})
     [[1, 0.5], [2, None]]
@@ -141,7 +143,7 @@ def series(name: str, x: NDArray[Any], y: NDArray[Any], **more: Any) -> Series:
 
 
 def known(values: NDArray[Any]) -> bool:
-    """Whether a column has any known value.
+    """Whether a column has a value other than None and NaN.
 
     >>> known(np.array([np.nan, 1.0])), known(np.array([np.nan])), known(np.array([None]))
     (True, False, False)
@@ -150,7 +152,7 @@ def known(values: NDArray[Any]) -> bool:
 
 
 def by(columns: Columns, key: str) -> dict[str, Columns]:
-    """Split a result by the values of a column, in alphabetical order.
+    """Split a result into one part per value of the column ``key``, in alphabetical order of the values.
 
     >>> by({"k": np.array(["b", "a"]), "x": np.array([1, 2])}, "k")["a"]["x"].tolist()
     [2]
@@ -160,8 +162,8 @@ def by(columns: Columns, key: str) -> dict[str, Columns]:
 
 
 def shares(columns: Columns, name: str, count: str, kinds: Sequence[str]) -> list[Series]:
-    """Return series for a stacked plot over ``upto``, with the share of each kind in a bin (0 if the kind does not
-    occur)."""
+    """Return the series of a stacked plot over ``upto``. Each series is the share of one kind in every bin, which is 0
+    if the kind does not occur there."""
     at = np.unique(columns["upto"])
     place = {x: i for i, x in enumerate(at.tolist())}
     counts = {kind: np.zeros(len(at)) for kind in kinds}
@@ -179,6 +181,6 @@ def in_percent(*columns: str) -> dict[str, Unit]:
 
 
 def cell(value: Any) -> Any:
-    """Convert a value to a plain table cell; NaN becomes None (an empty cell)."""
+    """Convert a value to a plain table cell. NaN becomes None, which is an empty cell."""
     value = value.item() if hasattr(value, "item") else value
     return None if isinstance(value, float) and value != value else value

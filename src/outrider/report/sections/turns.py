@@ -1,4 +1,4 @@
-"""The section on turns: requests to environments, and the environments' observations."""
+"""The section on turns: the policy's requests to environments, and the environments' observations."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _MOST = 8  # rollouts with at least this number of turns share one row
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section with turns and observed tokens per rollout along training, the share of turns with an error, and
-    success by number of turns. The result is None if there are no environments."""
+    """Return a section with turns and observed tokens per rollout over training, the share of turns with an error, and
+    success by number of turns. The result is None if no rollout has several turns, observed tokens or turn errors."""
     there = one(
         query(run, "SELECT max(turns) AS turns, sum(observed) AS observed, sum(turn_errors) AS errors FROM seen")
     )
