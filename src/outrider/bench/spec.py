@@ -123,7 +123,7 @@ class Bench(Options):
         0,
         ge=0,
         lt=FIRST_TUNING_SEED,
-        description="smallest random seed; the runs of a recipe use consecutive seeds from this one on",
+        description="smallest random seed; each recipe's runs use consecutive seeds, starting with this seed",
     )
     tokens: int | None = Field(
         None,

@@ -71,7 +71,9 @@ class Recipe(Options):
     name: str = Field(
         "recipe",
         min_length=1,
-        description="name of the recipe, also used in the run folder's name; default: the name of the recipe's file",
+        description=(
+            "name of the recipe, which also appears in the run folder's name; default: the name of the recipe's file"
+        ),
     )
     from_setting: str | None = Field(
         None,
@@ -98,14 +100,14 @@ class Recipe(Options):
     explore: list[AnyStage] = Field(
         min_length=1,
         description=(
-            "ordered list of exploration stages, which decide how many rollouts each problem gets, and from which "
-            "prompt or prefix a rollout starts"
+            "ordered list of exploration stages, which decide how many rollouts each problem gets and from which "
+            "prompt or prefix each rollout starts"
         ),
     )
     credit: dict[str, CreditChain] = Field(
         description=(
-            "advantage estimation: for each loss stream (a separately weighted part of the loss), an ordered list of "
-            "components that compute advantages from rewards"
+            "ordered list of the components that compute advantages from rewards, for each loss stream (a separately "
+            "weighted part of the loss)"
         )
     )
     reward: RewardOptions = Field(default_factory=RewardOptions)

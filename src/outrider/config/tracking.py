@@ -34,6 +34,7 @@ class TrackingOptions(Options):
         10,
         ge=1,
         description=(
-            "number of training steps between two logged rollout tables; the first training step always logs a table"
+            "number of training steps between two logged rollout tables; a table is always logged after the first "
+            "training step"
         ),
     )

@@ -46,7 +46,7 @@ class AnnealedPassK(Baseline):
     variant: Literal["training", "pkpo", "pkpo_centred"] = Field(
         "training",
         description=(
-            "advantage estimator: from the paper Pass@k Training (training), PKPO with the baseline from its paper "
+            "advantage estimator: as in the paper Pass@k Training (training), as in the PKPO paper with its baseline "
             "(pkpo), or PKPO's transformed rewards minus their group mean (pkpo_centred)"
         ),
     )

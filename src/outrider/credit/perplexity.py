@@ -54,7 +54,7 @@ class Perplexity(Shaper):
         le=1,
         description=(
             "strength of the scaling; a positive value increases the absolute advantages of responses with low "
-            "perplexity; a negative value, of responses with high perplexity"
+            "perplexity, and a negative value increases those of responses with high perplexity"
         ),
     )
     drop_outliers: bool = Field(

@@ -143,8 +143,8 @@ class Seed(Options):
     trained: Literal["as_generated", "original", "excluded"] = Field(
         "as_generated",
         description=(
-            "prompt used when training on rollouts that were sampled with examples: the prompt with examples "
-            "(as_generated), or the plain prompt (original); excluded: do not train on them"
+            "how to train on rollouts that were sampled with examples: with the same prompt (as_generated), with the "
+            "plain prompt (original), or not at all (excluded)"
         ),
     )
     capacity: int = Field(
