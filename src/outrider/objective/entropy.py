@@ -33,8 +33,8 @@ class EntropyOptions(Options):
         0.0,
         ge=0,
         description=(
-            "coefficient of the entropy bonus in the loss; 0: no bonus; if target is set, this is only the coefficient "
-            "in the first training step"
+            "coefficient of the entropy bonus in the loss; 0: no bonus; if target is set, this coefficient applies "
+            "only to the first training step"
         ),
     )
     target: float | None = Field(

@@ -88,13 +88,17 @@ class Table(Task):
         None,
         min_length=1,
         description=(
-            "training problems: a file (formats: outrider.tasks.rows) or hf:name@config:split; null: evaluation only"
+            "training problems: a file in a format that outrider.tasks.rows lists, or hf:name@config:split; null: "
+            "evaluation only"
         ),
     )
     heldout_data: str = Field(min_length=1, description="held-out problems, in the same formats as train_data")
     prompt: str = Field(
         PROMPT,
-        description="prompt template with {field} placeholders ({{, }} for braces), or the name of a shipped template",
+        description=(
+            "prompt template with {field} placeholders (write {{ and }} for literal braces), or the name of a shipped "
+            "template"
+        ),
     )
     question: str = Field("problem", description="table field that fills {question} in a shipped prompt template")
     messages: str | None = Field(
@@ -106,8 +110,8 @@ class Table(Task):
     skip: Skipped | list[Skipped] | None = Field(
         None,
         description=(
-            "rows to skip: rows without an answer or question (empty), rows whose prompt is too long (long); null: "
-            "raise an error for such rows"
+            "rows to skip: rows without an answer or question (empty), or rows with too long a prompt (long); null: "
+            "raise an error for all these rows"
         ),
     )
     solution: str | None = Field(
@@ -116,7 +120,10 @@ class Table(Task):
     id: str | None = Field(None, description="table field that holds the problem's id; null: use a hash of the prompt")
     level: str | None = Field(
         None,
-        description="table field with a problem's level (such as difficulty), required in held-out data; null: none",
+        description=(
+            "table field with a problem's level (such as difficulty), required in held-out data; null: problems have "
+            "no levels"
+        ),
     )
     levels: list[str] = Field([], description="levels whose problems are used for training; []: all levels")
     verifier: Annotated[Verifier, ComponentOf(VERIFIERS, "verifier", Verifier)] = Field(
