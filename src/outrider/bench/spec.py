@@ -89,7 +89,7 @@ class Tune(Options):
 
 
 class FinalTest(Options):
-    """Held-out problems on which the last policies are measured once. The bench uses these problems for nothing
+    """Held-out problems on which each run's last policy is measured once. The bench uses these problems for nothing
     else."""
 
     problems: int = Field(ge=1, description="number of problems in the final test set")
@@ -214,7 +214,8 @@ class Bench(Options):
 
 
 def bench_of(data: Mapping[str, Any]) -> Bench:
-    """Read a bench from the data of its ``bench.yaml`` or ``results.json``, also from older Outrider versions.
+    """Read a bench from the data of its ``bench.yaml`` or ``results.json``, which may be from an older Outrider
+    version.
 
     >>> bench_of({"recipes": ["grpo"], "base": "grpo", "tokens": 1, "untouched": {"problems": 3}}).final_test
     FinalTest(problems=3, skip=None)
@@ -330,7 +331,7 @@ def refuse_too_few_problems(bench: Bench, recipe: Recipe) -> None:
 
 
 def parse_tuned(texts: Sequence[str]) -> dict[str, list[Any]]:
-    """Parse one or more ``--tune`` arguments, such as ``learn.lr=5e-5,1e-4,2e-4``, to values by key.
+    """Parse one or more ``--tune`` arguments, such as ``learn.lr=5e-5,1e-4,2e-4``, into a mapping from keys to values.
 
     >>> parse_tuned(["learn.lr=5e-5,1e-4", "learn.minibatches=1,4"])
     {'learn.lr': [5e-05, 0.0001], 'learn.minibatches': [1, 4]}
