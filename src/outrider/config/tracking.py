@@ -1,4 +1,5 @@
-"""The options of experiment trackers: the run's names in trackers, and the data that is logged besides metrics."""
+"""The options of experiment trackers: the run's names in the trackers, and the data that is logged in addition to
+metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of the training loop, for its length, its evaluations and its checkpoints. Imports no torch."""
+"""The options of the training loop, which set its length, evaluations and checkpoints. Imports no torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from outrider.options import Options
 
 
 class TrainOptions(Options):
-    """The length of a run, and how often it evaluates and saves. A run ends when it reaches the first of its limits."""
+    """The length of a run, and how often the run evaluates the policy and saves checkpoints. A run ends when it reaches
+    the first of its limits."""
 
     problems: int = Field(32, ge=1, description="number of problems per training step")
     steps: int | None = Field(None, ge=0, description="maximum number of training steps; null: no limit")

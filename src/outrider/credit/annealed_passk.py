@@ -1,4 +1,5 @@
-"""Pass@k training with an annealed k: the objective is pass@k early in the run and pass@1 late in the run."""
+"""Pass@k training with an annealed k: the objective is pass@k early in the run, and by default pass@1 late in the
+run."""
 
 from __future__ import annotations
 

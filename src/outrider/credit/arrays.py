@@ -24,7 +24,7 @@ def chain_of(description: Sequence[Described]) -> list[Link]:
     """Build a credit chain from components, or from component names and options as in a recipe.
 
     Raises:
-        UserError: an unknown component or option, a value out of range, or an invalid order (:func:`split`).
+        UserError: a component or option is unknown, a value is out of range, or the order is invalid (:func:`split`).
 
     >>> [type(link).__name__ for link in chain_of(["group_mean", {"novelty": {"cap": 0.25}}])]
     ['GroupMean', 'Novelty']
