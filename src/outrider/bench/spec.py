@@ -112,9 +112,7 @@ class Bench(Options):
         min_length=1, description="names of the recipes to compare, in the order of the results table"
     )
     base: str = Field(
-        description=(
-            "name of the baseline recipe; every other recipe's results are compared with the baseline's results"
-        )
+        description="name of the baseline recipe; every other recipe's results are compared with the baseline's results"
     )
     seeds: int = Field(
         5, ge=1, le=FIRST_TUNING_SEED, description="number of random seeds; each recipe is trained once with each seed"

@@ -38,9 +38,7 @@ class Overlong(RewardShaper):
     )
     buffer: int = Field(
         ge=1,
-        description=(
-            "number of tokens before max_tokens over which the penalty rises linearly from 0 to its maximum"
-        ),
+        description="number of tokens before max_tokens over which the penalty rises linearly from 0 to its maximum",
     )
     weight: float = Field(
         1.0, ge=0, description="maximum penalty, subtracted from the reward of a response at the length limit"

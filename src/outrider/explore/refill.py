@@ -86,8 +86,8 @@ class Refill(Stage):
     surplus: Literal["drop", "keep"] = Field(
         "drop",
         description=(
-            "what to do if more groups than the target have both successes and failures: drop the surplus groups "
-            "(drop), or also train on them (keep)"
+            "treatment of surplus groups if more groups than the target have both successes and failures: drop them "
+            "(drop), or train on them too (keep)"
         ),
     )
 

@@ -143,8 +143,8 @@ class Seed(Options):
     trained: Literal["as_generated", "original", "excluded"] = Field(
         "as_generated",
         description=(
-            "how to train on rollouts that were sampled with examples: with the same prompt (as_generated), with the "
-            "plain prompt (original), or not at all (excluded)"
+            "training on rollouts that were sampled with examples: with the same prompt (as_generated), with the plain "
+            "prompt (original), or not at all (excluded)"
         ),
     )
     capacity: int = Field(

@@ -120,8 +120,8 @@ class TrainedPolicyOptions(PolicyOptions):
     export: Literal["merged", "adapter"] = Field(
         "merged",
         description=(
-            "what to save as the trained model: the full model, with any adapter merged in (merged), or only the "
-            "adapter, which requires lora (adapter)"
+            "content of the saved model: the full model, with any adapter merged in (merged), or only the adapter, "
+            "which requires lora (adapter)"
         ),
     )
 
@@ -154,8 +154,8 @@ class ServiceOptions(Options):
         1,
         ge=1,
         description=(
-            "the number of sequences per update is padded to a multiple of this value; useful for services that "
-            "compile once for each number of sequences, such as SkyRL with JAX; 1: no padding"
+            "number to a multiple of which the sequences per update are padded; useful for services that compile once "
+            "for each number of sequences, such as SkyRL with JAX; 1: no padding"
         ),
     )
 

@@ -113,8 +113,8 @@ class ObjectiveOptions(Options):
     prefix: PrefixPolicy = Field(
         "mask",
         description=(
-            "how to train on prefix tokens that several branches share: once, with the parent's advantage (mask); "
-            "once, with the branches' mean advantage (count_once); or in every branch (repeat)"
+            "method of training on prefix tokens that several branches share: once, with the parent's advantage "
+            "(mask); once, with the branches' mean advantage (count_once); or in every branch (repeat)"
         ),
     )
 

@@ -49,7 +49,8 @@ class Countdown(Task):
         (3, 4, 5, 6),
         min_length=1,
         description=(
-            "how many numbers a problem may give, drawn with equal probability; each count is a difficulty level"
+            "possible counts of the numbers that a problem gives, drawn with equal probability; each count is a "
+            "difficulty level"
         ),
     )
     highest: int = Field(12, ge=2, le=99, description="largest number that may be given in a problem")

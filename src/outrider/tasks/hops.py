@@ -64,7 +64,7 @@ class Hops(TurnTask):
         (1, 2, 3, 4, 5, 6),
         min_length=1,
         description=(
-            "how many hops (relations to follow) a question may have, drawn with equal probability; each number of "
+            "possible numbers of hops (relations to follow) per question, drawn with equal probability; each number of "
             "hops is a difficulty level"
         ),
     )

@@ -38,9 +38,7 @@ class TestSet(Options):
 
     data: str = Field(
         min_length=1,
-        description=(
-            "name of the file that contains this test set, in the folder given by the suite's option data"
-        ),
+        description="name of the file that contains this test set, in the folder given by the suite's option data",
     )
     hub: str | None = Field(
         None,

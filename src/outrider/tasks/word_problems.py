@@ -55,8 +55,8 @@ class WordProblems(Task):
         (2, 3, 4, 5, 6, 7, 8),
         min_length=1,
         description=(
-            "how many calculations a problem may need, drawn with equal probability; each number of calculations is a "
-            "difficulty level"
+            "possible numbers of calculations per problem, drawn with equal probability; each number of calculations "
+            "is a difficulty level"
         ),
     )
     aside: int = Field(2, ge=0, le=4, description="maximum number of irrelevant sentences in a problem")

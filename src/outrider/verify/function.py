@@ -65,8 +65,8 @@ class Function(PooledVerifier):
     style: Style = Field(
         "plain",
         description=(
-            "how the function is called: with problem and response (plain), as TRL calls reward functions (trl), or as "
-            "the package verifiers calls reward functions (verifiers)"
+            "calling convention of the function: with problem and response (plain), as TRL calls reward functions "
+            "(trl), or as the package verifiers calls reward functions (verifiers)"
         ),
     )
     completion: Literal["answer", "whole"] | None = Field(

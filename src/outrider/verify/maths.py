@@ -65,7 +65,7 @@ class Maths(PooledVerifier):
     boxes: Literal["last", "first", "all"] = Field(
         "last",
         description=(
-            "\\boxed{} answers that count: the last one and any that \"and\" joins to it (last), only the first one "
+            '\\boxed{} answers that count: the last one and any that "and" joins to it (last), only the first one '
             "(first), or all of them (all)"
         ),
     )

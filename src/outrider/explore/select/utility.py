@@ -45,8 +45,8 @@ class Utility(Selector):
         ge=0,
         le=1000,
         description=(
-            "exponent γ in a branch point's selection weight r^γ, where r is the relative position in the response (0 "
-            "to 1); larger values favour later branch points; 0: no preference"
+            "exponent of a branch point's selection weight r^gamma, where r is the relative position in the response "
+            "(0 to 1); larger values favour later branch points; 0: no preference"
         ),
     )
     memory: int = Field(
