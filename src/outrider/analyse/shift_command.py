@@ -1,4 +1,5 @@
-"""``outrider analyse shift``, which compares the probability of every token in rollouts between two policies."""
+"""``outrider analyse shift``, which compares the probabilities that two policies assign to every token of a run's
+rollouts."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def shift_table(
     its probability.
 
     ``shift`` is :math:`p_\text{after} - p_\text{before}`, in [-1, 1]. ``shift`` is positive if the token was
-    reinforced. ``gradient_norm`` belongs to the policy ``before``; see :class:`outrider.analyse.forward.TokenValues`.
+    reinforced. ``gradient_norm`` is computed under the policy ``before``; see
+    :class:`outrider.analyse.forward.TokenValues`.
     """
     # expm1 is precise even if the two probabilities are nearly equal
     shifts = [np.exp(b.logprobs) * np.expm1(a.logprobs - b.logprobs) for b, a in zip(before, after, strict=True)]

@@ -88,7 +88,8 @@ class Cell:
 
 
 def spent(path: Path, unit: str) -> list[tuple[int, float]]:
-    """Return (step, budget spent by the end of the step, in ``unit``) for each step of a run, starting with (0, 0)."""
+    """Return a pair for each step of a run, starting with (0, 0): the step, and the budget spent by the end of the
+    step, in ``unit``."""
     folder, steps = RunFolder(path), [(0, 0.0)]
     if unit == "seconds":
         for row in folder.timing():

@@ -62,8 +62,8 @@ class Tune(Options):
     by: Literal["pass@1", "pass@n", "mean"] = Field(
         "pass@1",
         description=(
-            "evaluation metric by which the best hyperparameter values are selected: pass@1, pass@n (n samples per "
-            "problem), or the mean of both (mean)"
+            "evaluation metric for selecting the best hyperparameter values: pass@1, pass@n (n samples per problem), "
+            "or the mean of both (mean)"
         ),
     )
 
@@ -97,8 +97,8 @@ class FinalTest(Options):
         None,
         ge=1,
         description=(
-            "number of held-out problems to skip before the final test set; null: skip all held-out problems that "
-            "tuning and comparison use"
+            "number of held-out problems to skip before the final test set; null: skip the held-out problems that are "
+            "used for tuning and for the comparison"
         ),
     )
 
@@ -126,20 +126,17 @@ class Bench(Options):
     tokens: int | None = Field(
         None,
         ge=1,
-        description="length of each run in generated tokens; null: the length is set in training steps or seconds",
+        description="length of each run in generated tokens; null: steps or seconds sets the length instead",
     )
     steps: int | None = Field(
         None,
         ge=1,
-        description="length of each run in training steps; null: the length is set in generated tokens or seconds",
+        description="length of each run in training steps; null: tokens or seconds sets the length instead",
     )
     seconds: float | None = Field(
         None,
         gt=0,
-        description=(
-            "length of each run in seconds of training time; null: the length is set in generated tokens or training "
-            "steps"
-        ),
+        description="length of each run in seconds of training time; null: tokens or steps sets the length instead",
     )
     points: int = Field(
         4,

@@ -1,4 +1,4 @@
-"""The engines of a run: the sampler of rollouts and the learner that trains the policy."""
+"""The engines of a run: the sampler, which generates rollouts, and the learner, which trains the policy."""
 
 from __future__ import annotations
 

@@ -87,8 +87,8 @@ class Prefixed(Stage):
         ge=0,
         lt=1,
         description=(
-            "change in prefix length, as a fraction of the stored success, each time a problem is sampled again; "
-            "adjusts the length until about half of the continuations succeed; 0: random lengths"
+            "change in prefix length, as a fraction of the stored success, each time a problem is sampled again; the "
+            "length moves towards the point at which half of the continuations succeed; 0: random lengths"
         ),
     )
     given: bool = Field(

@@ -72,8 +72,8 @@ class Refill(Stage):
         10,
         ge=0,
         description=(
-            "maximum number of rounds in which new problems are sampled; 0: drop groups with equal outcomes without "
-            "replacing them"
+            "maximum number of rounds in which new problems are sampled; 0: drop groups whose outcomes are all equal, "
+            "and do not replace them"
         ),
     )
     oversample: int = Field(

@@ -39,15 +39,15 @@ class ExemplarTemplate(Options):
         " provide the detailed solution.\n</task>\n\n<examples>\n{examples}</examples>\n\n"
         "<new_problem>{question}</new_problem>",
         description=(
-            "template of the whole prompt; {examples} stands for the formatted in-context examples, {question} for the "
-            "problem's question"
+            "template of the whole prompt; {examples} stands for the formatted in-context examples, and {question} for "
+            "the problem's question"
         ),
     )
     example: str = Field(
         ' <example id="{number}">\n  <problem>{problem}</problem>\n  <solution>{solution}</solution>\n </example>\n',
         description=(
             "template of one in-context example; {problem} stands for the example's question, {solution} for its "
-            "solution, {number} for its position from 1"
+            "solution, and {number} for its position, counted from 1"
         ),
     )
 

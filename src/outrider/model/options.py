@@ -154,8 +154,8 @@ class ServiceOptions(Options):
         1,
         ge=1,
         description=(
-            "number to a multiple of which the sequences per update are padded; useful for services that compile once "
-            "for each number of sequences, such as SkyRL with JAX; 1: no padding"
+            "padding unit: the number of sequences per update is padded to a multiple of this value; useful for "
+            "services that compile once for each number of sequences, such as SkyRL with JAX; 1: no padding"
         ),
     )
 

@@ -41,8 +41,8 @@ class EntropyOptions(Options):
         None,
         gt=0,
         description=(
-            "target entropy in nats per token: the coefficient of the bonus rises below the target and falls above it; "
-            "null: constant coefficient"
+            "target entropy in nats per token: the coefficient of the bonus rises while the entropy is below the "
+            "target, and falls while it is above; null: constant coefficient"
         ),
     )
     step: float = Field(

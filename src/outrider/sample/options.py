@@ -49,7 +49,8 @@ class SampleOptions(Options):
         "auto",
         description=(
             "implementation of the forward pass: Outrider's decoder (fused), the model's layers with Outrider's "
-            "attention (packed), or the model's own code (plain); auto: the fastest with the same results as plain"
+            "attention (packed), or the model's own code (plain); auto: the fastest implementation with the same "
+            "results as plain"
         ),
     )
 
