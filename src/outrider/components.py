@@ -17,18 +17,18 @@ class ComponentOf:
     """Annotates a field that contains a component: ``Annotated[Stage, ComponentOf(STAGES, "stage", Stage)]``.
 
     A recipe writes a component as a mapping with one key, such as ``{uniform: {n: 8}}``, or as a bare name, such as
-    ``uniform``, which means the component with its defaults. The name belongs to a shipped component or to a component
-    in an installed package (:mod:`outrider.plugins`), or is an import path, such as ``my_methods.py:Retry``. In Python,
-    a component may also be an instance, which the recipe copies. A component is parsed to an instance of its class, and
-    dumped as the mapping with all defaults. With ``bare``, a component without options is dumped as its name. The
-    location of an error in an option includes the component's name: ``explore.0.uniform.n``.
+    ``uniform``, which means the component with its defaults. The name is that of a shipped component, that of a
+    component in an installed package (:mod:`outrider.plugins`), or an import path such as ``my_methods.py:Retry``. In
+    Python, a component may also be an instance, which the recipe copies. A component is parsed to an instance of its
+    class, and dumped as a mapping with all defaults filled in. With ``bare``, a component without options is dumped as
+    its name. The location of an error in an option includes the component's name: ``explore.0.uniform.n``.
 
     Args:
         table: the shipped components, by name.
         noun: the noun for a component in error messages.
         base: the base class that third-party components must have, or a union of such classes; None: only shipped
             components are allowed.
-        old_keys: present names of components by their names in older versions, as in
+        old_keys: present names of components, keyed by their names in older versions, as in
             :attr:`outrider.options.Options.old_keys`.
 
     >>> from typing import Annotated
@@ -112,7 +112,8 @@ class ComponentOf:
             raise self._error(str(error)) from None
 
     def _shadowed(self, name: str) -> bool:
-        """Raise an error if an installed package's component of this kind has the name of a shipped component."""
+        """Raise an error if a component of this kind in an installed package has the same name as a shipped
+        component."""
         if self.base is None or name not in plugins():
             return False
         try:

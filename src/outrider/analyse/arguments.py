@@ -126,9 +126,7 @@ class Intervene(RolloutSelection):
     k: int = Field(
         8,
         ge=1,
-        description=(
-            "number of continuations to sample after each of the two compared tokens, the original and its replacement"
-        ),
+        description="number of continuations to sample after the original token, and as many after its replacement",
     )
     seed: int = Field(
         0,

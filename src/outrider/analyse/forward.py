@@ -37,8 +37,8 @@ class TokenValues(NamedTuple):
             the hidden norm, divided by :math:`\tau`.
         alternatives: id of the most likely token other than the sampled token; in a tie, the lowest id.
         alternative_logprobs: log-probability of the alternative token, in nats.
-        branching_TM: nucleus sizes ``[T, M]`` for ``M`` masses. A nucleus size is the smallest number of tokens whose
-            total probability is at least the mass.
+        branching_TM: nucleus sizes for ``M`` probability masses, with shape ``[T, M]``. A nucleus size is the smallest
+            number of tokens whose total probability is at least the mass.
     """
 
     logprobs: AnyFloats
@@ -71,9 +71,9 @@ def token_values(
 ) -> list[TokenValues]:
     """Return the policy's values for each rollout's tokens after its prompt, in the order of ``rollouts``.
 
-    The model's attention must use attention plans (:mod:`outrider.model.attention`). Whatever the size of the
-    vocabulary, a call needs memory for a forward pass over ``micro_tokens`` tokens and for a few chunks of logits
-    (:data:`outrider.model.head.CHUNK`). The split into micro-batches affects only the last bits of the results.
+    The model's attention must use attention plans (:mod:`outrider.model.attention`). A call needs memory for a forward
+    pass over ``micro_tokens`` tokens and for a few chunks of logits (:data:`outrider.model.head.CHUNK`). These chunks
+    have the same size for every vocabulary. The split into micro-batches affects only the last bits of the results.
     """
     sequences = [
         _Sequence(i, np.concatenate([r.prompt_ids, r.prefix_ids]), r.token_ids) for i, r in enumerate(rollouts)
@@ -94,7 +94,8 @@ def head_values(
     masses: Sequence[float] = (),
     chunk: int = CHUNK,
 ) -> list[Tensor]:
-    """Return the fields of :class:`TokenValues` as tensors, computed from hidden states for ``chunk`` logits at a time.
+    """Compute the fields of :class:`TokenValues` from hidden states, for ``chunk`` logits at a time, and return them as
+    tensors.
 
     The precision is float32 or higher. The error norm is computed from the probabilities of all other tokens, so that
     its relative error stays small for a token with a probability near 1.

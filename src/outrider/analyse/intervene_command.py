@@ -41,13 +41,14 @@ class Interventions:
     .. math:: \tilde o_t = \arg\max_{v \ne o_t} \pi(v \mid q, o_{<t}),
 
     The policy samples ``k`` independent continuations after :math:`o_{<t}, o_t` and ``k`` after :math:`o_{<t}, \tilde
-    o_t`. Each is verified together with the preceding tokens. The effect :math:`I_t` of the token is the mean accuracy
-    with the kept token minus the mean accuracy with its replacement. :mod:`outrider.measure.intervention` estimates the
-    effect from the counts.
+    o_t`. Each continuation is verified together with the preceding tokens. The effect :math:`I_t` of the token is the
+    mean accuracy with the kept token minus the mean accuracy with its replacement. :mod:`outrider.measure.intervention`
+    estimates the effect from the counts.
 
     If the token ends the response or is at the length limit, no continuation is sampled. The response is verified once
     and counts ``k`` times. A continuation depends only on the seed, the rollout, the position, the token (kept or
-    replaced) and the continuation's index. A larger ``k`` therefore adds continuations and keeps the first ones.
+    replaced) and the continuation's index. A larger ``k`` therefore only adds continuations; the first ones do not
+    change.
 
     Source: STILL report, arXiv 2508.07534, Eqs. 5 and 6.
     """
@@ -69,7 +70,7 @@ class Interventions:
     def count_continuations(
         self, sites: Sequence[Site], problems: Mapping[str, Problem], branch: str
     ) -> list[ContinuationCounts]:
-        """Sample and verify continuations at each site, after its kept or replaced token, and count the results."""
+        """Sample continuations after the kept or replaced token at each site, verify them, and count the results."""
         paths = [site.path(branch) for site in sites]
         going = [self._goes_on(site, path) for site, path in zip(sites, paths, strict=True)]
         every = list(zip(sites, paths, going, strict=True))
@@ -111,7 +112,7 @@ class Interventions:
 
 
 def intervene_command(run: Path, options: Intervene, plan: AnalysisPlan, out: Path) -> int:
-    """Replace tokens in the chosen rollouts, write the number of successes per token, and print the mean successes.
+    """Replace tokens in the chosen rollouts, write the number of successes per token, and print the mean success rates.
 
     Raises:
         UserError: the model does not exist, the rollouts are from another model or task, the task is multi-turn, or

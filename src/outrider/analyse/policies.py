@@ -1,4 +1,4 @@
-"""Loads the policy to analyse, which is the trained model, the run's initial model, a checkpoint or any other model."""
+"""Loads the policy to analyse: the trained model, the run's initial model, a checkpoint or any other model."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _WEIGHTS = "weights.safetensors"
 def open_policy(run: Path, word: str) -> Policy:
     """Load the policy that ``word`` names, and prepare it for forward passes.
 
-    ``trained``: the run's exported model, or its newest checkpoint if no model is exported yet; in a folder of
-    ``outrider evaluate``, the evaluated model. ``start``: the run's initial model. ``step-40``: the checkpoint after
-    step 40. Any other ``word`` is the name of a model, as in a recipe.
+    ``trained``: the run's exported model, or its newest checkpoint if no model has been exported yet. In a folder
+    written by ``outrider evaluate``, ``trained`` is the evaluated model. ``start``: the run's initial model.
+    ``step-40``: the checkpoint after step 40. Any other ``word`` is the name of a model, as in a recipe.
 
     Raises:
         UserError: the run has no such policy, or the policy cannot be loaded.
@@ -51,7 +51,7 @@ def open_policy(run: Path, word: str) -> Policy:
 
 
 def refuse_foreign(policy: Policy, model: str, run: Path, rollouts: Sequence[Rollout]) -> None:
-    """Raise an error if the rollouts were sampled with another tokenizer, or are too long for this model.
+    """Raise an error if the rollouts were sampled with another tokenizer or are too long for the policy's model.
 
     Raises:
         UserError: a token is outside the vocabulary, the first response decodes to a different text, or a sequence is
@@ -96,7 +96,7 @@ def _checkpoint(run: Path, word: str, kept: dict[int, Path]) -> Path:
 
 @torch.no_grad()
 def _restored(model: str, options: TrainedPolicyOptions, checkpoint: Path) -> Policy:
-    """Load ``model`` with the weights in a checkpoint, which has all weights or only those of an adapter."""
+    """Load ``model`` with the weights in a checkpoint, which stores either all weights or only an adapter's weights."""
     policy = load_policy(model, options)
     file = checkpoint / _WEIGHTS
     try:

@@ -18,8 +18,8 @@ BEYOND = 10_000
 
 
 def problems_of(run: Path, task: Task, evaluate: EvaluateOptions, split: str, ids: Iterable[str]) -> dict[str, Problem]:
-    """Return the problems with these ids, from the held-out problems for an evaluation, or else from the training
-    stream.
+    """Return the problems with these ids. They are held-out problems if ``split`` is an evaluation, otherwise problems
+    of the training stream.
 
     Raises:
         UserError: the task has no problem with one of the ids, so the rollouts are from another task.
@@ -45,7 +45,7 @@ def problems_of(run: Path, task: Task, evaluate: EvaluateOptions, split: str, id
 
 
 def _position(run: Path) -> int:
-    """Return the position in the problem stream at the newest checkpoint; 0 if it is unknown."""
+    """Return the position in the problem stream at the newest checkpoint; 0 if the position is unknown."""
     kept = checkpoints(RunFolder(run).checkpoints)
     try:
         state = json.loads((kept[max(kept)] / "state.json").read_bytes()) if kept else {}

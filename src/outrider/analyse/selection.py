@@ -29,12 +29,13 @@ class Chosen(NamedTuple):
 
 
 class WorkUnit(NamedTuple):
-    """A unit of work: consecutive chosen rollouts in a step, whose results are written completely or not at all.
+    """A unit of work: consecutive chosen rollouts of a step. The results for a unit are written completely or not at
+    all.
 
     Attributes:
-        number: index of the unit in its step.
+        number: index of the unit within the step.
         start: index of the first rollout among the chosen rollouts.
-        stop: index after the last rollout.
+        stop: index of the last rollout plus 1.
         cost: expected cost in tokens or continuations, depending on the analysis.
     """
 
@@ -50,11 +51,11 @@ class AnalysisPlan(NamedTuple):
 
     Attributes:
         split: split of the rollouts, such as ``train``.
-        limit: maximum rollouts per step; None: no limit.
+        limit: maximum number of rollouts per step; None: no limit.
         steps: the chosen rollouts of each step.
         digest: hash of the rollouts' tokens. A resumed analysis must have the same hash.
-        observed: number of the rollouts' own tokens that no policy sampled (tool output). Analyses have no rows for
-            these tokens.
+        observed: number of tokens in the rollouts that no policy sampled, such as tool output. Analyses have no rows
+            for these tokens.
     """
 
     split: str
@@ -72,7 +73,8 @@ class AnalysisPlan(NamedTuple):
         return sum(sum(chosen.lengths) for chosen in self.steps)
 
     def cut(self, cost: Callable[[int], int], most: int) -> list[WorkUnit]:
-        """Divide the rollouts into parts with a cost of at most ``most``. A more expensive rollout is a part alone.
+        """Divide the rollouts into parts with a cost of at most ``most``. A rollout with a higher cost forms a part of
+        its own.
 
         ``cost`` maps a rollout's number of sampled tokens to its cost. The parts depend only on these costs, so that a
         resumed analysis computes the same batches, with bit-identical results.
@@ -157,7 +159,7 @@ def spread(items: Sequence[T], limit: int | None) -> list[T]:
 
 
 def _spread(store: RolloutStore, step: int, chosen: RolloutSelection | AnalysisPlan) -> list[Rollout]:
-    """Read the chosen rollouts of a step, without replayed rollouts, since an earlier policy sampled them."""
+    """Read the chosen rollouts of a step. Replayed rollouts are omitted, since an earlier policy sampled them."""
     return spread([r for r in store.read(step, chosen.split) if not r.replayed], chosen.limit)
 
 

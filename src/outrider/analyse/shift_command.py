@@ -1,4 +1,5 @@
-"""``outrider analyse shift``, which compares the probability of every token in rollouts between two policies."""
+"""``outrider analyse shift``, which compares the probabilities that two policies assign to every token of a run's
+rollouts."""
 
 from __future__ import annotations
 
@@ -58,11 +59,12 @@ def _shift(ranks: Ranks, run: Path, options: Shift, plan: AnalysisPlan, out: Pat
 def shift_table(
     split: str, step: int, rollouts: Sequence[Rollout], before: Sequence[TokenValues], after: Sequence[TokenValues]
 ) -> pa.Table:
-    r"""Return one row per sampled token, with log-probability and entropy under both policies, and with the change in
-    probability.
+    r"""Return one row per sampled token, with its log-probability and entropy under both policies, and the change in
+    its probability.
 
-    ``shift`` is :math:`p_\text{after} - p_\text{before}`, in [-1, 1]. It is positive if the token was reinforced.
-    ``gradient_norm`` belongs to the policy ``before``; see :class:`outrider.analyse.forward.TokenValues`.
+    ``shift`` is :math:`p_\text{after} - p_\text{before}`, in [-1, 1]. ``shift`` is positive if the token was
+    reinforced. ``gradient_norm`` is computed under the policy ``before``; see
+    :class:`outrider.analyse.forward.TokenValues`.
     """
     # expm1 is precise even if the two probabilities are nearly equal
     shifts = [np.exp(b.logprobs) * np.expm1(a.logprobs - b.logprobs) for b, a in zip(before, after, strict=True)]

@@ -18,12 +18,12 @@ KEPT, REPLACED = "kept", "replaced"
 
 
 class Site(NamedTuple):
-    """The place of a token in a response that an intervention replaces.
+    """The position in a response at which an intervention replaces the token.
 
     Attributes:
         rollout: the rollout with the response.
-        at: index of the token among the rollout's own tokens.
-        values: the policy's values for the rollout's own tokens.
+        at: index of the token among the rollout's tokens, not counting the inherited prefix of a branch.
+        values: the policy's values for the same tokens.
     """
 
     rollout: Rollout
@@ -74,9 +74,9 @@ class ContinuationCounts(NamedTuple):
 def chosen_positions(rollout: Rollout, entropies_T: NDArray[np.floating], options: Intervene) -> list[int]:
     """Choose one sampled token in each of ``options.positions`` equal sections of a rollout, and return their indices.
 
-    The options decide whether this is the token with the highest entropy (in a tie, the first) or a random token,
-    whose seed is the rollout's identity. Observed tokens are ignored. If a rollout has fewer sampled tokens than
-    sections, all of them are chosen.
+    The options decide whether the chosen token is the one with the highest entropy (the first in a tie) or a random
+    token. The random choice is seeded by the rollout's identity. Observed tokens are ignored. If a rollout has fewer
+    sampled tokens than sections, all its sampled tokens are chosen.
 
     >>> from outrider.tasks import Countdown
     >>> ids = np.arange(5, dtype=np.int32)
@@ -107,7 +107,8 @@ def site_table(
     replaced: Sequence[ContinuationCounts],
     k: int,
 ) -> pa.Table:
-    """Return one row per site, with the policy's values for its token, and the results after both tokens.
+    """Return one row per site, with the policy's values for its token and the results of the continuations after the
+    kept and the replaced token.
 
     ``success`` is True if the original response was correct. ``relative_position`` is :math:`t / L` in [0, 1), where
     the position :math:`t` counts from 0, as in the position shaper. If the verifier failed on a continuation, the

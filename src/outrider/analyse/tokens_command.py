@@ -27,7 +27,7 @@ SCHEMA_VERSION = 1
 
 
 def tokens_command(run: Path, options: TokensAnalysis, plan: AnalysisPlan, out: Path) -> int:
-    """Write the values of every token (:class:`TokenValues`, ``docs/analyse.md``) in the chosen rollouts, and print a
+    """Write the values of every token in the chosen rollouts (:class:`TokenValues`, ``docs/analyse.md``), and print a
     summary.
 
     Raises:
@@ -56,7 +56,7 @@ def _tokens(ranks: Ranks, run: Path, options: TokensAnalysis, plan: AnalysisPlan
 
 
 def about_of(analysis: str, settings: dict[str, Any], plan: AnalysisPlan, parts: Sequence[WorkUnit]) -> dict[str, Any]:
-    """Return the data that identify an analysis, which must be the same when the analysis is resumed."""
+    """Return the data that identify an analysis. The data must be the same when the analysis is resumed."""
     return {
         "schema_version": SCHEMA_VERSION,
         "analysis": analysis,
@@ -71,8 +71,8 @@ def token_table(
 ) -> pa.Table:
     """Return one row per sampled token, ordered by rollout and position. Observed tokens have no row.
 
-    ``sampled_logprob`` is the log-probability recorded at sampling; null if the sampling temperature differs from the
-    analysis.
+    ``sampled_logprob`` is the log-probability recorded at sampling; null if sampling and analysis have different
+    temperatures.
     """
     columns = key_columns(split, step, rollouts)
     columns |= {
@@ -102,7 +102,7 @@ def branching_column(mass: float) -> str:
 
 def key_columns(split: str, step: int, rollouts: Sequence[Rollout]) -> dict[str, Any]:
     """Return the columns that identify a row's token. ``position`` is the token's index in the whole response,
-    including its prefix, and ``length`` is the length of the whole response."""
+    including its prefix. ``length`` is the length of the whole response."""
     tokens = sum(r.trainable_tokens for r in rollouts)
     positions = [r.branch_at + np.arange(len(r.token_ids)) for r in rollouts]
     return {
@@ -117,7 +117,8 @@ def key_columns(split: str, step: int, rollouts: Sequence[Rollout]) -> dict[str,
 
 
 def own(rollouts: Sequence[Rollout], arrays: Sequence[NDArray[Any]], dtype: type = np.float32) -> NDArray[Any]:
-    """Return the sampled tokens' values from one array per rollout with one value per token, concatenated."""
+    """Return the sampled tokens' values in one array. ``arrays`` has one array per rollout, with one value per
+    token."""
     kept = [a if r.trainable_T is None else a[r.trainable_T] for r, a in zip(rollouts, arrays, strict=True)]
     # the empty array comes first, since np.concatenate rejects an empty list
     return np.concatenate([np.zeros(0, dtype), *kept]).astype(dtype)
@@ -130,7 +131,8 @@ def per_token(rollouts: Sequence[Rollout], values: Sequence[Any], type: pa.DataT
 
 
 def processes(parts: Sequence[WorkUnit]) -> int:
-    """Return the number of processes for :func:`launch`: 1 for a single part, otherwise 0 (one per core)."""
+    """Return the number of processes for :func:`launch`: 1 if there is only one part, otherwise 0, which means one per
+    core."""
     return 1 if len(parts) == 1 else 0
 
 
@@ -152,7 +154,7 @@ def _print_counts(folder: AnalysisFolder, plan: AnalysisPlan, options: TokensAna
 
 
 def print_place(folder: AnalysisFolder, plan: AnalysisPlan) -> None:
-    """Print the folder with the rows, and which tokens have no row."""
+    """Print the folder that contains the rows, and the number of tokens that have no row."""
     if plan.observed:
         print_line(f"{plan.observed:,} observed tokens have no row: no policy sampled them")
     print_line(f"rows in {folder.path / 'parts'}/*.parquet")

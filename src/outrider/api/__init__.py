@@ -1,1 +1,1 @@
-"""Python functions that do the same as the commands of the command line. :mod:`outrider` exports them."""
+"""Python functions that correspond to the commands of the command line. :mod:`outrider` exports them."""

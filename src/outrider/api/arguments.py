@@ -39,7 +39,8 @@ def folder_of(recipe: Recipe, out: str | Path | None) -> Path:
 
 
 def recipe_of(recipe: str | Path | Recipe, **given: Unpack[RecipeArguments]) -> Recipe:
-    """Return the recipe that the arguments of ``train`` describe. Write data rows and a model from memory to disk."""
+    """Return the recipe that the arguments of ``train`` describe. If data rows or a model are in memory, write them to
+    disk."""
     config, stages, model = given.get("config") or {}, given.get("stages") or (), given.get("model")
     if not isinstance(config, Mapping):
         raise UserError(f"config is {type(config).__name__}: give a mapping, as {{'train.steps': 200}}")
@@ -86,7 +87,8 @@ _OF_TASK = ("data", "eval_data", "prompt", "reward", "reward_weights", "success_
 
 
 def _task(given: RecipeArguments, folder: Path, rows: dict[Path, bytes]) -> Any:
-    """Return the task as plain data. Add data rows that are in memory to ``rows``, by the path of the file to write."""
+    """Return the task as plain data. If data rows are in memory, add them to ``rows``, keyed by the path of the file to
+    write."""
     data, eval_data = given.get("data"), given.get("eval_data")
     prompt, reward, environment = given.get("prompt"), given.get("reward"), given.get("environment")
     if isinstance(data, Task):
@@ -121,7 +123,8 @@ def _task(given: RecipeArguments, folder: Path, rows: dict[Path, bytes]) -> Any:
 
 
 def _place_of(environment: Any) -> str:
-    """Return the import path of an environment's class. When the run loads the class, it checks its type."""
+    """Return the import path of an environment's class. The type of the class is checked when the run loads the
+    class."""
     if isinstance(environment, str):
         return environment
     if not isinstance(environment, type):

@@ -47,16 +47,16 @@ def bench(
         setting: name of the setting (model, task, lengths, budget) for all recipes.
         config: option values for all recipes, by dotted key such as ``learn.lr``.
         seeds: number of runs per recipe, with the seeds ``first_seed``, ``first_seed + 1``, and so on.
-        tokens: budget of each run in generated tokens; default 1,600,000, unless ``steps`` or ``seconds`` of training
-            are the budget.
+        tokens: budget of each run in generated tokens; default 1,600,000, unless the budget is given as ``steps``, or
+            as ``seconds`` of training.
         base: name of the recipe with which all other recipes are compared; None: the first recipe.
         points: number of evaluations during each run, evenly spaced over the budget; None: 4, or fewer if the budget is
             small. A small budget also lowers ``evaluate.problems`` and ``evaluate.n``, unless ``config`` sets these
             options.
-        tune: options to tune for each recipe before the comparison, for example ``{"values": {"learn.lr": [1e-4,
-            2e-4]}, "tokens": 400_000}``; see :class:`outrider.bench.spec.Tune`.
-        final_test: final test set, on which only the final policies are measured, for example ``{"problems": 500}``;
-            see :class:`outrider.bench.spec.FinalTest`.
+        tune: hyperparameters to tune for each recipe before the comparison, for example ``{"values": {"learn.lr":
+            [1e-4, 2e-4]}, "tokens": 400_000}``; see :class:`outrider.bench.spec.Tune`.
+        final_test: final test set, used only to evaluate the final policies, for example ``{"problems": 500}``; see
+            :class:`outrider.bench.spec.FinalTest`.
         at_once: number of concurrent runs; None: one per core.
 
     Raises:
@@ -89,7 +89,7 @@ def bench(
 
 
 class BenchResult:
-    """The result of a bench. Its data frames need pandas (``pip install 'outrider[notebook]'``).
+    """The result of a bench. The data frames of the result need pandas (``pip install 'outrider[notebook]'``).
 
     Attributes:
         path: the bench folder, with ``bench.html``, ``results.json``, ``numbers.csv`` and the runs.
@@ -102,23 +102,23 @@ class BenchResult:
 
     @cached_property
     def verdict(self) -> list[str]:
-        """Sentences about which recipe is better in which metric and by how much, with confidence intervals. The most
-        important sentence comes first."""
+        """Sentences that say which recipe is better in which metric, and by how much, with confidence intervals. The
+        most important sentence comes first."""
         from outrider.bench.verdict import verdict
 
         return verdict(self._report)
 
     @cached_property
     def table(self) -> DataFrame:
-        """The mean of each metric over seeds at the end of the budget, with its 95 % confidence interval. There is one
+        """Each metric at the end of the budget: the mean over seeds, with its 95 % confidence interval. There is one
         row for the model before training, and one row per recipe."""
         arms = [self._report.before, *self._report.arms]
         return self._frame({arm.name: {q: self._report.value(arm, q) for q in self._report.quantities} for arm in arms})
 
     @cached_property
     def differences(self) -> DataFrame:
-        """The paired difference of each metric from ``base`` (default: the first recipe), with its 95 % confidence
-        interval. There is one row per recipe except ``base``."""
+        """The paired difference in each metric between a recipe and ``base`` (default: the first recipe), with its 95 %
+        confidence interval. There is one row per recipe except ``base``."""
         others = [arm for arm in self._report.arms if arm.name != self._report.bench.base]
         return self._frame(
             {arm.name: {q: self._report.against_base(arm, q) for q in self._report.policy} for arm in others}

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class EvaluationResult(Evaluation):
-    """The result of an evaluation, which a notebook displays as a table. If ``found`` is a result, its pass@8 is
-    ``found.overall.pass_at[8].value``, and ``found.plot()`` plots its pass@k."""
+    """The result of an evaluation, which a notebook displays as a table. For a result ``found``, pass@8 is
+    ``found.overall.pass_at[8].value``, and ``found.plot()`` plots pass@k."""
 
     def plot(self) -> Figure:
         """Plot pass@k against k, with 95 % confidence intervals."""
@@ -51,8 +51,8 @@ def result_of(data: Mapping[str, Any]) -> EvaluationResult:
 
 
 def all_of_a_suite(options: Evaluate) -> Evaluate:
-    """Return the options for a benchmark suite. If they set no number of problems, all problems of the suite are
-    used."""
+    """Return the options for a benchmark suite. All problems of the suite are used unless the options set the number of
+    problems."""
     if not isinstance(options.task, Suite) or "problems" in options.evaluate.model_fields_set:
         return options
     everything = options.evaluate.model_copy(update={"problems": options.task.size})
@@ -77,8 +77,8 @@ def evaluate(
     Args:
         model: a folder, a hub name, ``base:<name>``, or a pair ``(model, tokenizer)`` from transformers, which is
             written to ``data/`` next to ``out``.
-        task: a task, or a task as written in a recipe: ``"countdown"``, ``{"table": {…}}``.
-        protocol: name of the paper whose evaluation protocol is used: dr-grpo, dars, xrpo or still.
+        task: a task, or a task as written in a recipe, such as ``"countdown"`` or ``{"table": {…}}``.
+        protocol: evaluation protocol to use, named after a paper: dr-grpo, dars, xrpo or still.
         n: samples per problem.
         problems: number of held-out problems; a suite uses all of its problems by default.
         config: option values by dotted key, such as ``{"sample.max_tokens": 96}``.

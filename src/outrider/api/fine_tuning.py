@@ -23,7 +23,7 @@ def sft(
     The command ``outrider sft`` calls the same code. After an interruption, the same call continues the fine-tuning.
 
     Args:
-        task: a task with solutions, or a task as written in a recipe: ``"countdown"``.
+        task: a task with solutions, or a task as written in a recipe, such as ``"countdown"``.
         base: the model to fine-tune (``config`` must then set ``learn.lr``); None: a new small model.
         config: option values by dotted key, such as ``{"steps": 2000, "learn.lr": 2e-3}``.
         out: the model folder; default ``runs/sft-<task>-<seed>``.

@@ -1,4 +1,4 @@
-"""Writes a model that is in memory to a folder from which a run can load it."""
+"""Writes an in-memory model to a folder, so that a run can load the model."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def write_model(model: tuple[Any, Any], folder: Path) -> str:
 
 
 def _without_padding(file: Path) -> bytes:
-    """Return the content of a tokenizer's file without padding and truncation, which the tokenizer's last call has
-    set."""
+    """Return the content of a tokenizer's file without the padding and truncation settings that the tokenizer's last
+    call has left."""
     data = json.loads(file.read_bytes())
     return json.dumps({key: value for key, value in data.items() if key not in ("padding", "truncation")}).encode()

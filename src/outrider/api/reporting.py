@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 
 def report(path: str | Path, *, columns: Mapping[str, str] | None = None, out: str | Path | None = None) -> Report:
-    """Check a run, and write ``report.html`` and ``report.json`` with findings (detected issues), curves and rollouts.
+    """Check a run for issues, and write ``report.html`` and ``report.json`` with findings (detected issues), curves and
+    rollouts.
 
     The command ``outrider report`` calls the same code. Notices about unreadable parts are printed to standard error.
 

@@ -57,7 +57,7 @@ def verifier_of(reward: Any, weights: Sequence[float] | None = None, success_at:
 
 
 def given_again(task: Mapping[str, Any], reward: Any) -> dict[str, Any]:
-    """Return the change of a run's configuration that restores reward functions of the caller's process.
+    """Return the change to a run's configuration that restores reward functions defined in the caller's process.
 
     Such functions cannot be imported, so the caller passes them again. Weights and ``success_at`` do not change.
 
@@ -66,8 +66,8 @@ def given_again(task: Mapping[str, Any], reward: Any) -> dict[str, Any]:
         reward: the function, or a list of functions.
 
     Raises:
-        UserError: the run's verifier needs no ``reward``, since it can import its functions, or it has a different
-            number of rewards.
+        UserError: the run's verifier can import its functions and therefore needs no ``reward``, or the verifier has a
+            different number of rewards.
     """
     recorded = (task.get("table") or {}).get("verifier")
     [(name, options)] = recorded.items() if isinstance(recorded, Mapping) else [("", {})]
@@ -120,15 +120,15 @@ def _weighted_sum(parts: list[Any], weights: Any, at: Mapping[str, Any]) -> Any:
 
 
 class SumInProcess(WeightedSum):
-    """A weighted sum with a reward function that exists only in this process. It is called in this process without a
-    time limit."""
+    """A weighted sum with a reward function that exists only in this process. The function is called in this process,
+    without a time limit."""
 
     pooled: ClassVar[bool] = False
 
 
 class InProcess(Function):
-    """A reward function that exists only in this process, for example in a notebook. It is called in this process,
-    without a time limit.
+    """A reward function that exists only in this process, for example in a notebook. The function is called in this
+    process, without a time limit.
 
     If the function raises an exception or returns None or NaN, the verdict is ``ERROR``, as for a function in a
     separate process. A function that does not return blocks the run.
@@ -171,8 +171,8 @@ class InProcess(Function):
 
 
 def _can_be_imported(where: str, reward: Callable[..., Any]) -> bool:
-    """Return whether a function can be imported, which is False for nested functions. It is also False for functions in
-    ``__main__``, since an import would run the caller's script again."""
+    """Return whether a function can be imported. Nested functions cannot be imported. Functions in ``__main__`` count
+    as not importable, since an import would run the caller's script again."""
     if where.startswith("__main__:") or not where.rpartition(":")[2].isidentifier():
         return False
     try:

@@ -1,4 +1,4 @@
-"""Writes rows that are in memory to a file that a run can read as a table."""
+"""Writes in-memory rows to a file that a run can read as a table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def table_of(data: Any, folder: Path, name: str) -> str:
 
     Args:
         data: a path (or ``hf:name``), a list of dicts, a pandas or polars frame, or a ``datasets.Dataset``.
-        name: name for the rows in error messages.
+        name: name of the rows, used in error messages.
 
     Raises:
         UserError: ``data`` has another type or no rows, or a row is not plain JSON data.
@@ -66,7 +66,7 @@ def _rows(data: Any, name: str) -> Iterable[Mapping[str, Any]]:
 
 
 def _line(row: Mapping[str, Any], i: int, name: str) -> bytes:
-    """Return a row as a line of JSON. NaN, the missing value of data frames, becomes null.
+    """Return a row as a line of JSON. NaN, which marks missing values in data frames, becomes null.
 
     Raises:
         UserError: a value cannot be written as JSON; the message names the row and the column.

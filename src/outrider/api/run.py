@@ -58,12 +58,12 @@ class Run:
 
     @property
     def _present(self) -> dict[str, Any]:
-        """The configuration, in which this version's names replace the option names of older versions."""
+        """The configuration, with option names of older versions replaced by this version's names."""
         return config_of_run(self.config)
 
     @property
     def metrics(self) -> DataFrame:
-        """The metrics in ``metrics.jsonl`` and the seconds in ``timing.jsonl``, with one row per step."""
+        """The metrics in ``metrics.jsonl`` and the durations in ``timing.jsonl``, with one row per training step."""
         frame = pandas().DataFrame
         metrics, timing = frame(self._folder.metrics()), frame(self._folder.timing())
         if metrics.empty:
@@ -72,7 +72,7 @@ class Run:
 
     @property
     def evaluations(self) -> DataFrame:
-        """The metrics of each evaluation, such as pass@k, with the bounds of their 95 % confidence intervals. There is
+        """The metrics of each evaluation, such as pass@k, and the bounds of their 95 % confidence intervals. There is
         one row per evaluation, with its training step."""
         rows = []
         for step, found in self._folder.evaluations().items():
@@ -120,8 +120,8 @@ class Run:
 
     @property
     def findings(self) -> list[Finding]:
-        """The issues that a report detects in the run so far, worst first. Each has a name, a sentence, numbers and
-        advice."""
+        """The issues that a report detects in the run so far. The worst issue comes first. Each finding has a name, a
+        sentence, numbers and advice."""
         from outrider.report.report_command import made_of, print_notices
 
         made, notices = made_of(self.path)
@@ -217,7 +217,8 @@ class Run:
 
         Args:
             n, problems: samples per problem, and number of problems; None: as in the run.
-            config: options of ``sample`` and ``evaluate`` by dotted key, such as ``{"sample.temperature": 0.6}``.
+            config: values for the options of ``sample`` and ``evaluate``, by dotted key, such as
+                ``{"sample.temperature": 0.6}``.
             reward: the run's reward function, required if the function cannot be imported.
 
         Raises:

@@ -29,11 +29,11 @@ def score(
     The command ``outrider score`` calls the same code.
 
     Args:
-        generations: a run folder, a file or folder of another framework, or rows: a list of dicts, a pandas or polars
-            frame, or a ``datasets.Dataset``.
-        task: a task, or a task as written in a recipe: ``"countdown"``, ``{"table": {…}}``.
+        generations: a run folder, a file or folder of another framework, or rows in memory (a list of dicts, a pandas
+            or polars frame, or a ``datasets.Dataset``).
+        task: a task, or a task as written in a recipe, such as ``"countdown"`` or ``{"table": {…}}``.
         problems: number of held-out problems; None: all problems of a table or a suite.
-        columns: for each of Outrider's columns, the field of the rows, such as ``{"problem": "prompt", "text":
+        columns: map from Outrider's column names to the fields of the rows, such as ``{"problem": "prompt", "text":
             "response"}``.
         out: folder for the verdicts, the metrics and a table of the results, which ``outrider.report`` can read; None:
             no files are written.

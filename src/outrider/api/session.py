@@ -1,4 +1,4 @@
-"""Lets the caller control training, step by step in a loop, or with hooks that a run calls after its steps."""
+"""Lets the caller control training, either step by step in a loop or with hooks that the run calls after its steps."""
 
 from __future__ import annotations
 
@@ -40,14 +40,15 @@ class Callback:
         """Called before the first step, after the run folder was opened."""
 
     def on_step(self, session: Session, step: TrainingStep) -> bool | None:
-        """Called after each step, when its results are recorded. Return True to end the run, which then writes its last
-        evaluation, the model and a table of the results."""
+        """Called after each step, once the step's results are recorded. Return True to end the run, which then writes
+        its last evaluation, the model and a table of the results."""
 
     def on_evaluation(self, session: Session, step: int, evaluation: Evaluation) -> None:
-        """Called after each evaluation. ``step`` is the number of steps before the evaluation; 0 means untrained."""
+        """Called after each evaluation. ``step`` is the number of training steps before the evaluation; 0 means that
+        the policy is untrained."""
 
     def on_end(self, session: Session) -> None:
-        """Called after the model is written. Not called if the run was stopped or failed."""
+        """Called after the model is written. This hook is not called if the run was stopped or failed."""
 
 
 class Session:
@@ -62,8 +63,8 @@ class Session:
 
     If the loop runs to the end, all results are bit-identical to those of ``outrider.train``, including evaluations and
     checkpoints. If the ``with`` block ends before the run's last step, a checkpoint is saved, unless an error ended the
-    block. If the block ends after the last step, :meth:`finish` is called. SIGTERM takes effect between steps, and also
-    saves a checkpoint.
+    block. If the block ends after the last step, :meth:`finish` is called. On SIGTERM, a checkpoint of the state after
+    the last finished step is saved.
 
     Args:
         callbacks: hooks, see :class:`outrider.Callback`.
@@ -154,7 +155,7 @@ class Session:
         self._open.__exit__(kind, error, trace)
 
     def _forget(self) -> None:
-        """Drop the reference to the closed run, because another run may now use the folder."""
+        """Drop the reference to the closed run, because another run may use the folder from now on."""
         self._training = None
 
     def _left(self, kind: type[BaseException] | None, *error: object) -> None:
@@ -199,13 +200,13 @@ class Session:
             callback.on_end(self)
 
     def save(self) -> str:
-        """Write a checkpoint of the current state, unless it is already saved. Return where a resumed run continues,
-        such as ``after step 20``."""
+        """Write a checkpoint of the current state, unless it is already saved. Return the point from which a resumed
+        run continues, such as ``after step 20``."""
         return self._begun.save_if_new()
 
     @property
     def run(self) -> Run:
-        """The run in its current state, for reading. This also works after the ``with`` block."""
+        """The run in its current state, for reading. The property can also be read after the ``with`` block."""
         return Run(self.path)
 
     @property

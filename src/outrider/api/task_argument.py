@@ -8,8 +8,8 @@ from outrider.config import read_yaml, text_of
 
 
 def task_of(task: Any, where: str = "task") -> Any:
-    """Parse a task that is a text: a name, YAML such as ``{table: {…}}``, or the path of a YAML file. Return any other
-    task unchanged.
+    """Parse a task that is given as text: a name, YAML such as ``{table: {…}}``, or the path of a YAML file. Return any
+    other task unchanged.
 
     Raises:
         UserError: the YAML file does not exist, or cannot be parsed.

@@ -48,21 +48,22 @@ def train(
             the recipe, and ``data`` is required.
         data: training problems: a path, ``hf:name``, a list of dicts, a pandas or polars frame, a ``datasets.Dataset``,
             or a task. Rows are written to ``data/`` next to the run folder.
-        eval_data: held-out problems, in any of the forms of ``data``; required unless ``data`` is a task.
-        prompt: prompt text with ``{column}`` for the values of a row, or the name of a shipped template.
+        eval_data: held-out problems, in any form that ``data`` accepts; required unless ``data`` is a task.
+        prompt: prompt template in which ``{column}`` stands for the row's value in that column, or the name of a
+            shipped template.
         reward: a function ``(problem, completion)`` that returns a number or a verdict, a function with TRL's signature
             ``(completions, **columns)``, or a verifier as written in a recipe. A function from a notebook is called in
             this process, without a time limit. A list of rewards becomes a weighted sum.
         reward_weights: weights of the rewards in a list; default: 1 for each reward.
-        success_at: minimum score of a correct response, for a reward function or several rewards; default 1.
+        success_at: minimum score at which a response counts as correct, for one or several reward functions; default 1.
         environment: the environment class, or its import path; see ``docs/environments.md``.
         stages: stages to run after the recipe's own stages.
         config: option values by dotted key, such as ``{"learn.lr": 1e-6}``; these values override the arguments above.
         out: the run folder; default ``runs/<recipe>-<seed>``.
         resume: whether to continue from the last checkpoint in the run folder.
-        force: whether to train although the run is estimated not to fit into memory, or to resume although the
+        force: whether to train even if the run is estimated not to fit into memory, and to resume even if the
             configuration has changed.
-        callbacks: hooks that are called after steps and evaluations, only for runs of one process; see
+        callbacks: hooks that are called after steps and evaluations; only for runs with one process; see
             :class:`outrider.Callback`.
 
     Raises:

@@ -24,13 +24,13 @@ def validate(
     config: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
 ) -> TaskReport:
-    """Check a task's data for wrong gold answers, duplicates, held-out training problems and long prompts.
+    """Check a task's data for wrong gold answers, duplicates, held-out problems in the training data, and long prompts.
 
     ``validate(…).passes`` is True if a run can use all data. The command ``outrider validate`` calls the same code.
 
     Args:
-        task: a task, a task as written in a recipe (``"countdown"``, ``{"table": {…}}``), a YAML file with a task, or a
-            recipe.
+        task: a task, a task as written in a recipe (such as ``"countdown"`` or ``{"table": {…}}``), a YAML file with a
+            task, or a recipe.
         setting: if ``task`` is a recipe, the name of its setting.
         model: model whose tokenizer counts the tokens of the prompts.
         config: option values by dotted key, such as ``{"near": 0.8}``.
@@ -49,8 +49,8 @@ def validate(
 
 
 def task_data(text: str, setting: str | None) -> dict[str, Any]:
-    """Return the task that ``text`` names as plain data, with the model and the response length if ``text`` names a
-    recipe.
+    """Return, as plain data, the task that ``text`` names. If ``text`` names a recipe, add the recipe's model and
+    response length.
 
     Raises:
         UserError: the task or recipe does not exist, or a setting is given for a task.
@@ -63,7 +63,7 @@ def task_data(text: str, setting: str | None) -> dict[str, Any]:
 
 
 def _task(text: str) -> Any:
-    """Return the task that ``text`` names as plain data; None if ``text`` names a recipe."""
+    """Return, as plain data, the task that ``text`` names; None if ``text`` names a recipe."""
     if text in TASKS or text.lstrip().startswith("{"):
         return read_yaml(text, f"TASK {text}")
     if is_import_path(text):

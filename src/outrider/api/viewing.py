@@ -11,10 +11,10 @@ from outrider.model.places import local_tokenizer
 
 
 class Viewer:
-    """A server for the pages of ``outrider view``. It serves only this machine, until :meth:`close` or the end of the
-    process.
+    """A server for the pages of ``outrider view``. The server accepts connections only from this machine, and runs
+    until :meth:`close` is called or the process ends.
 
-    If a notebook runs on this machine, a cell whose last value is the viewer shows the pages.
+    In a notebook on this machine, a cell that ends with the viewer displays the pages.
 
     Args:
         paths: run folders, or rollouts of another framework.

@@ -63,7 +63,8 @@ def refuse_another(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> No
 
 
 def _sizes_of(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> list[str]:
-    """Return the existing bench's evaluation sizes that differ from the new bench's sizes, as command-line arguments.
+    """Return, as command-line arguments, those evaluation sizes of the existing bench that differ from the new bench's
+    sizes.
 
     The sizes can differ because older Outrider versions did not reduce the evaluation in proportion to the budget.
     """
@@ -78,8 +79,7 @@ def _sizes_of(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Pa
 
 
 def _gone_on_with(about: dict[str, Any]) -> dict[str, Any]:
-    """Return the recorded environment at the bench's start, with the latest command and all later changes of the
-    environment.
+    """Return the environment recorded when the bench started, with all later changes, and with the latest command.
 
     The latest command reproduces the whole bench, since later commands may add seeds and recipes.
     """
@@ -95,7 +95,7 @@ def _differences(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out:
     """Return those differences from the existing bench that would invalidate its finished runs.
 
     Additional seeds, recipes and tuning values do not invalidate finished runs. If tuning now chooses another value for
-    a finished run's recipe, :mod:`outrider.bench.cell` rejects the run later.
+    a recipe with a finished run, :mod:`outrider.bench.cell` rejects that run later.
     """
     old, new = began.model_dump(mode="json"), bench.model_dump(mode="json")
     if began.final_test is None:  # a final test changes no run, so it may be added to a finished bench

@@ -33,8 +33,8 @@ def bench_command(planned: Planned, out: Path, at_once: int | None = None) -> in
 def run_bench(planned: Planned, out: Path, at_once: int | None = None) -> BenchReport:
     """Print the cost, execute all unfinished runs, then write the results table and page.
 
-    ``at_once`` runs execute in parallel (None: one run per core). If a run fails, the other runs are still executed and
-    reported.
+    ``at_once`` is the number of runs to execute in parallel (None: one run per core). If a run fails, the other runs
+    are still executed and reported.
 
     Raises:
         UserError: ``at_once`` is out of range, ``out`` contains something else, or another process uses ``out``.
@@ -69,7 +69,7 @@ def _tune(bench: Bench, tune: Tune, out: Path, cores: Sequence[int]) -> tuple[di
 
 
 def _compare(bench: Bench, out: Path, cores: Sequence[int]) -> BenchReport:
-    """Compare the recipes, with tuned values if the bench tunes."""
+    """Compare the recipes. If the bench tunes hyperparameters, the recipes use the tuned values."""
     choices, failures = _tune(bench, bench.tune, out, cores) if bench.tune else ({}, [])
     chosen = {name: choice.values for name, choice in choices.items() if choice.chosen is not None}
 

@@ -34,9 +34,9 @@ def block(
     """Return a table whose cells may be estimates over seeds. Estimates over few seeds get a mark, which a note
     explains.
 
-    Pass a number that does not depend on seeds, such as a pass rate of the policy before training, as an
-    :class:`~outrider.measure.Interval` (:func:`apart_from_seeds`); an Interval is never marked. An estimate without a
-    value becomes an empty cell.
+    An :class:`~outrider.measure.Interval` is never marked. It is therefore used for numbers that do not depend on
+    seeds, such as a pass rate of the policy before training (:func:`apart_from_seeds`). An estimate without a value
+    becomes an empty cell.
 
     >>> made = block("t", "T", ["recipe", "pass@1"], [["a", Estimate(0.5, 0.4, 0.6, 2, 9)], ["b", None]])
     >>> made.rows[0][1], made.marked, made.note[:11]

@@ -1,4 +1,4 @@
-"""Defines a bench's cells. A cell is a single run with its folder and its overrides of recipe keys."""
+"""Defines a bench's cells. A cell is a single run, with its folder and the recipe keys that it overrides."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Cell:
         seed: seed of the run.
         unit: unit of the training budget (tokens, steps or seconds).
         budget: training budget in ``unit``; with a budget of 0, the run only evaluates.
-        measures: another run, whose last policy this run evaluates; None: this run evaluates the recipe's model.
+        measures: the other run whose last policy this run evaluates; None: this run evaluates the recipe's model.
     """
 
     label: str
@@ -88,7 +88,8 @@ class Cell:
 
 
 def spent(path: Path, unit: str) -> list[tuple[int, float]]:
-    """Return (step, budget spent by the end of the step, in ``unit``) for each step of a run, starting with (0, 0)."""
+    """Return a pair for each step of a run, starting with (0, 0): the step, and the budget spent by the end of the
+    step, in ``unit``."""
     folder, steps = RunFolder(path), [(0, 0.0)]
     if unit == "seconds":
         for row in folder.timing():
@@ -198,8 +199,8 @@ def override(key: str, value: Any) -> str:
 
 
 def in_turn(rows: Collection[Sequence[Cell]]) -> list[Cell]:
-    """Return the first cell of every row, then the second cell of every row, and so on. If the bench is interrupted, it
-    then has runs of all recipes."""
+    """Return the first cell of every row, then the second cell of every row, and so on. An interrupted bench therefore
+    has runs of all recipes."""
     longest = max(map(len, rows), default=0)
     return [row[i] for i in range(longest) for row in rows if i < len(row)]
 

@@ -1,4 +1,5 @@
-"""Computes statistics beyond final success: mean success over training, and problems that became solved or unsolved."""
+"""Computes statistics other than final success: mean success over training, and problems that became solved or
+unsolved."""
 
 from __future__ import annotations
 
@@ -45,8 +46,8 @@ class Turned(NamedTuple):
 
 
 def turned(first: Point, later: Point) -> Turned:
-    """Return which problems became solved or unsolved between two points. This is unknown for a problem without
-    verified samples at either point.
+    """Return which problems became solved or unsolved between two points. A problem counts as unknown if it has no
+    verified samples at one of the points.
 
     With few samples, some problems become solved or unsolved even between two evaluations of the same policy.
     """
@@ -57,8 +58,8 @@ def turned(first: Point, later: Point) -> Turned:
 
 
 def _solved(point: Point) -> tuple[Flags, Floats]:
-    """Return two arrays by seed and problem: whether any sample succeeded, and 1 if any sample was verified, otherwise
-    0."""
+    """Return two arrays with one value per seed and problem. The first says whether any sample succeeded. The second is
+    1 if any sample was verified, otherwise 0."""
     rows = [evaluation.tallies for evaluation in point.evaluations]
     solved_SP = np.array([[tally.successes > 0 for tally in row] for row in rows], np.bool_)
     return solved_SP, np.array([[tally.scorable > 0 for tally in row] for row in rows], np.float64)

@@ -33,7 +33,7 @@ class Estimate(NamedTuple):
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the interval lies entirely on one side of 0; False without an interval."""
+        """Whether the interval lies entirely on one side of 0; False if there is no interval."""
         return self.low > 0 or self.high < 0
 
 
@@ -52,9 +52,9 @@ def estimate(measured: Measured) -> Estimate:
     independently (the pigeonhole bootstrap) counts the residual three times and has no t correction; docs/bench.md
     shows the coverage of this bootstrap.
 
-    Degenerate cases: with one seed, the interval accounts only for problems. With one problem, or a single column with
-    one number per run, it accounts only for seeds. With one seed and one problem there is no interval. A seed or a
-    problem without any count is excluded.
+    Degenerate cases: with one seed, the interval accounts only for problems. With one problem, or with one number per
+    run instead of one per problem, the interval accounts only for seeds. With one seed and one problem there is no
+    interval. A seed or problem whose counts are all 0 is excluded.
 
     Source: Satterthwaite 1946, Biometrics Bulletin 2(6); the crossed random-effects layout as in Owen 2007,
     arXiv 0712.1111.
@@ -83,7 +83,8 @@ def difference(before: Measured, after: Measured) -> Estimate:
 
 
 def _linear(measured: Measured) -> Floats:
-    """Linearise ratios of sums: return values whose mean over problems is each seed's ratio (first-order delta method).
+    """Linearise ratios of sums by the first-order delta method. The mean of the returned values over problems is each
+    seed's ratio.
 
     If the ratio is a mean without missing values, the values are returned unchanged.
     """

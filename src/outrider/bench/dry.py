@@ -10,7 +10,7 @@ from outrider.preflight.recipe_warnings import recipe_warnings
 
 
 def plan(planned: Planned) -> str:
-    """Return text with the cost, warnings, and the settings in the form of ``bench.yaml``."""
+    """Return a text with the cost, the warnings, and the settings in the format of ``bench.yaml``."""
     bench, recipes, _ = planned
     warned = [f"warning: {name}: {warning}" for name, recipe in recipes.items() for warning in recipe_warnings(recipe)]
     return "\n".join([*costs(planned), *warned, "", dump_yaml(bench.model_dump(mode="json"))])
@@ -19,9 +19,9 @@ def plan(planned: Planned) -> str:
 def costs(planned: Planned) -> list[str]:
     """Return the numbers of runs and tokens: one line for training, and one line for each kind of evaluation.
 
-    The number of training tokens is taken from the budget, since a run ends after the step that exhausts its budget.
-    The number of evaluation tokens is at most the number of responses times ``sample.max_tokens``, and usually only a
-    fraction of this bound.
+    The number of training tokens is the budget, since a run ends after the step that exhausts the budget. The number of
+    evaluation tokens is at most the number of responses times ``sample.max_tokens``, and usually only a fraction of
+    this bound.
     """
     bench, recipes, notice = planned
     runs = len(bench.recipes) * bench.seeds

@@ -14,14 +14,15 @@ from outrider.bench.results import Arm, Measured, along, values_of
 
 
 class Equal(NamedTuple):
-    """A difference in pass@k, and the common pass@1 at which it was measured; both NaN if there is no common pass@1."""
+    """A difference in pass@k, and the common pass@1 at which the difference was measured. Both are NaN if there is no
+    common pass@1."""
 
     pass1: float
     change: Estimate
 
 
 class EqualSpent(NamedTuple):
-    """A difference in pass@k, and the steps or tokens after which it was measured."""
+    """A difference in pass@k, and the number of steps or tokens after which the difference was measured."""
 
     spent: float
     change: Estimate
@@ -58,10 +59,10 @@ def at_equal_pass1(before: Arm, base: Arm, arm: Arm, k: int) -> Equal:
     too narrow (simulated in docs/intervals.md).
 
     Assumes the same seeds in the same order in both arms, and linear curves between points. The intervals do not
-    account for the error of linear interpolation, which decreases with the number of points. A problem whose pass@k at
-    the maximum k is unknown at any point is excluded, so that all k are compared at the same pass@1. Degenerate cases:
-    the result is NaN if one of the two recipes never exceeds the pass@1 of the policy before training, or if no pass@k
-    is known.
+    account for the error of linear interpolation, which decreases with the number of points. A problem is excluded if
+    its pass@k for the maximum k is unknown at any point, so that all k are compared at the same pass@1. Degenerate
+    cases: the result is NaN if one of the two recipes never exceeds the pass@1 of the policy before training, or if no
+    pass@k is known.
     """
     known_P = np.isfinite(np.concatenate([along(before, a, before.ks[-1]) for a in (base, arm)])).all(axis=(0, 1))
     nothing = Equal(math.nan, Estimate(math.nan, math.nan, math.nan, len(base.seeds), int(known_P.sum())))
@@ -78,15 +79,16 @@ def at_equal_pass1(before: Arm, base: Arm, arm: Arm, k: int) -> Equal:
 
 
 def at_equal(spent: Literal["steps", "tokens"], base: Arm, arm: Arm, k: int) -> EqualSpent:
-    """Return the difference in pass@k, ``arm`` minus ``base``, after the total steps or tokens of the shortest run.
+    """Return the difference in pass@k, ``arm`` minus ``base``, after as many steps or tokens as the shortest run has in
+    total.
 
     pass@k of the longer runs is interpolated linearly between the two evaluations around this total. Success rises fast
-    at first and more slowly later, so the interpolation underestimates the longer runs, and favours the recipe of the
-    shortest run. :func:`~outrider.bench.crossed.estimate` computes the interval from the paired differences; the
-    interval does not account for this bias. There is no extrapolation before a run's first evaluation. Assumes the same
-    seeds in the same order in both arms. A problem whose pass@k at the maximum k is unknown at any point is excluded,
-    so that all k use the same problems. Degenerate cases: the result is NaN if no pass@k is known, or if a run ends
-    before another run's first evaluation.
+    at first and more slowly later. The interpolation therefore underestimates pass@k of the longer runs and favours the
+    recipe of the shortest run. :func:`~outrider.bench.crossed.estimate` computes the interval from the paired
+    differences; the interval does not account for this bias. There is no extrapolation before a run's first evaluation.
+    Assumes the same seeds in the same order in both arms. A problem is excluded if its pass@k for the maximum k is
+    unknown at any point, so that all k use the same problems. Degenerate cases: the result is NaN if no pass@k is
+    known, or if a run ends before another run's first evaluation.
     """
     level = float(min(min(getattr(a.end, spent)) for a in (base, arm)))
     known_P = np.isfinite(np.concatenate([values_of(a.points, base.ks[-1]) for a in (base, arm)])).all(axis=(0, 1))
@@ -99,7 +101,7 @@ def at_equal(spent: Literal["steps", "tokens"], base: Arm, arm: Arm, k: int) -> 
 
 
 def _at(level: float, run: Arm, spent: str, k: int) -> Floats:
-    """Return pass@k of one run after ``level`` steps or tokens, ``[P]``. ``level`` lies between the run's
+    """Return pass@k of one run after ``level`` steps or tokens, with shape ``[P]``. ``level`` lies between the run's
     evaluations."""
     y, x = values_of(run.points, k)[:, 0], [float(getattr(point, spent)[0]) for point in run.points]
     i = int(np.searchsorted(x, level))
@@ -111,8 +113,8 @@ def _at(level: float, run: Arm, spent: str, k: int) -> Floats:
 
 
 def _above(lower: _Line, other: _Line) -> Floats:
-    """Return pass@k at the highest point of ``lower`` minus pass@k on the interpolated curve of ``other``, ``[S, P]``,
-    linearised in the data."""
+    """Return pass@k at the highest point of ``lower`` minus pass@k on the interpolated curve of ``other``. The result
+    has shape ``[S, P]`` and is linearised in the data."""
     level = lower.heights[lower.top]
     i = int((other.heights >= level).argmax())  # at least 1: both curves start at the same point, below the level
     rise = other.heights[i] - other.heights[i - 1]

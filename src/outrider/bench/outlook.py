@@ -1,4 +1,4 @@
-"""Reads the completed work of a bench, evaluations included, from disk, and forecasts the remaining time."""
+"""Reads a bench's completed work, including evaluations, from disk, and forecasts the remaining time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Work:
         cell: the run.
         evaluations: planned number of evaluations.
         responses: number of responses in each evaluation.
-        spent: budget spent so far, at most the run's whole budget.
+        spent: part of the run's budget that has been spent so far; never more than the whole budget.
         training: seconds of training so far.
         evaluated: number of completed evaluations.
         timed: number of evaluations with a known duration.
@@ -44,13 +44,13 @@ class Outlook:
     """The completed work of a bench, and a forecast of the remaining time.
 
     All rates are computed from the times that the runs record on disk (``timing.jsonl``, ``eval_timing.jsonl``), so a
-    continued bench has a forecast immediately. Once one of a recipe's runs has trained, the recipe's own seconds per
-    unit of budget are used; until then, the mean over all recipes. An evaluation is expected to take the mean seconds
-    per response times its number of responses. The remaining work is divided evenly among the processes, but takes at
-    least as long as the longest remaining run.
+    continued bench has a forecast immediately. Each recipe has its own number of seconds per unit of budget once one of
+    its runs has trained. Until then, the mean over all recipes is used. The expected duration of an evaluation is its
+    number of responses times the mean number of seconds per response. The remaining work is divided evenly among the
+    processes, but takes at least as long as the longest remaining run.
 
-    Assumes one process per run, and ``processes`` runs in parallel. Degenerate cases: the forecast is unknown until the
-    duration of some training is known. If no evaluation has a known duration, as in runs of older Outrider versions,
+    Assumes one process per run, and ``processes`` runs in parallel. Degenerate cases: the forecast is unknown until
+    some training has been timed. If no evaluation has a known duration, as in runs of older Outrider versions,
     remaining evaluations count as 0 seconds.
     """
 
@@ -83,7 +83,7 @@ class Outlook:
             work.timed, work.evaluating = len(timed), sum(timed)
 
     def end(self, cell: Cell, failed: bool = False) -> None:
-        """Mark a run as over: it has finished, or failed."""
+        """Mark a run as over, because it has finished or failed."""
         self.read([cell])
         work = self._work[cell.path]
         work.over = True
@@ -92,21 +92,21 @@ class Outlook:
 
     @property
     def done(self) -> float:
-        """The sum of the budgets that all runs have spent; if the runs only evaluate, the number of runs that are
-        over."""
+        """The total budget that all runs have spent so far. If the runs only evaluate, it is the number of runs that
+        are over."""
         works = self._work.values()
         return sum(work.spent for work in works) if self._trains else float(sum(work.over for work in works))
 
     @property
     def total(self) -> float:
-        """The sum of all runs' budgets, where a failed run counts only with what it spent; if the runs only evaluate,
-        the number of runs."""
+        """The total budget of all runs, in which a failed run counts only with the budget that it spent. If the runs
+        only evaluate, it is the number of runs."""
         if not self._trains:
             return float(len(self._work))
         return sum(work.spent if work.over else work.cell.budget for work in self._work.values())
 
     def forecast(self) -> tuple[float, float] | None:
-        """Return the completed share of the total seconds, and the remaining seconds; None if unknown."""
+        """Return the completed share of the total time and the remaining seconds; None if they are unknown."""
         a_unit, a_response = self._unit_seconds(), self._response_seconds()
         if self._trains and not a_unit:
             return None
@@ -123,7 +123,7 @@ class Outlook:
         return done / (done + left), max(left / self._processes, longest)
 
     def _unit_seconds(self) -> dict[Path | None, float]:
-        """Return seconds per unit of budget for each recipe that has trained. The key None has the mean over all
+        """Return seconds per unit of budget for each recipe that has trained. The key None maps to the mean over all
         recipes."""
         spent: dict[Path | None, float] = defaultdict(float)
         seconds: dict[Path | None, float] = defaultdict(float)

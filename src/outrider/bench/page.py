@@ -50,7 +50,7 @@ def _section(section: Section) -> str:
 
 
 def _paragraph(text: str) -> str:
-    """Return a paragraph that is only code as a code block, which is easier to copy. Return other paragraphs
+    """Return a paragraph that contains only code as a code block, which is easier to copy. Return other paragraphs
     unchanged."""
     code = re.fullmatch(r"`([^`]+)`", text)
     return f"```\n{code[1]}\n```" if code else text

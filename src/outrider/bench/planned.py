@@ -15,8 +15,8 @@ DEFAULT_TOKENS = 1_600_000
 
 
 def default_folder(recipes: Iterable[str]) -> Path:
-    """Return the default folder of a bench: ``runs/bench-`` and the recipes' names, or only the first name if there are
-    many.
+    """Return the default folder of a bench: ``runs/bench-`` followed by the recipes' names, or only by the first name
+    if there are many recipes.
 
     >>> str(default_folder(["grpo", "dr-grpo"])), str(default_folder(["grpo", "dapo", "gspo", "rloo"]))
     ('runs/bench-grpo-dr-grpo', 'runs/bench-grpo-and-3-others')
@@ -32,7 +32,7 @@ class Planned(NamedTuple):
     Attributes:
         bench: options of the bench.
         recipes: recipes by name, with the bench's settings applied.
-        notice: sentence on evaluation sizes that were lowered to fit the budget; "" if no size was lowered.
+        notice: sentence that names the evaluation sizes that were lowered to fit the budget; "" if no size was lowered.
     """
 
     bench: Bench
@@ -46,9 +46,9 @@ def planned(options: Mapping[str, Any], recipes: Mapping[str, Recipe], given: Co
     Args:
         options: options of :class:`Bench`. The recipes' names are added, and the first recipe is the default base.
         recipes: loaded recipes by name.
-        given: dotted recipe keys that the user has set. To fit the budget (:mod:`outrider.bench.proportion`),
-            ``points`` is lowered unless it is in ``options``, and ``evaluate.problems`` and ``evaluate.n`` are lowered
-            unless they are in ``given``.
+        given: dotted recipe keys that the user has set. ``points``, ``evaluate.problems`` and ``evaluate.n`` may be
+            lowered to fit the budget (:mod:`outrider.bench.proportion`). ``points`` keeps a value set in ``options``,
+            and the two others keep their values if they are in ``given``.
 
     Raises:
         UserError: an option has an invalid value, the recipes cannot be compared, a recipe rejects a value to be tuned,

@@ -51,9 +51,9 @@ def run_cells(cells: Sequence[Cell], cores: Sequence[int], name: str, following:
     """Execute all unfinished runs in parallel, one per core, and return the failures.
 
     A run that was started earlier resumes from its last checkpoint. A failed run does not stop the other runs. Each run
-    in ``following`` evaluates the policy of another run, and starts as soon as the other run has finished, before any
-    waiting run. An interrupted bench therefore has the evaluations of all finished runs. On an interrupt (Ctrl-C), the
-    runs save their state, and the interrupt is raised after all runs have ended.
+    in ``following`` evaluates the policy of another run. It starts once the other run has finished, and takes
+    precedence over all waiting runs. An interrupted bench therefore has the evaluations of all finished runs. On an
+    interrupt (Ctrl-C), the runs save their state, and the interrupt is raised after all runs have ended.
     """
     finished = [cell for cell in cells if cell.finished]
     waiting = [cell for cell in cells if cell not in finished]

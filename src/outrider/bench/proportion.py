@@ -20,7 +20,8 @@ LEAST = {"points": 1, "evaluate.problems": 50, "evaluate.n": 8}
 
 
 class Proportioned(NamedTuple):
-    """A bench and its recipes with reduced evaluation, and a sentence on the reductions ("" without reductions)."""
+    """A bench and its recipes with reduced evaluation, and a sentence that describes the reductions ("" if there are
+    none)."""
 
     bench: Bench
     recipes: dict[str, Recipe]
@@ -31,12 +32,12 @@ def in_proportion(bench: Bench, recipes: Mapping[str, Recipe], given: Collection
     """Lower ``points``, ``evaluate.problems`` and ``evaluate.n`` until a run has at most :data:`MOST` evaluation tokens
     per training token.
 
-    Each round removes one evaluation point, then halves the problems, then halves the samples. The result depends on a
-    run's budget and on the base recipe, but not on the number of seeds or recipes, so that seeds and recipes can be
-    added to a bench later.
+    The reductions take turns: first one evaluation point is removed, then the number of problems is halved, then the
+    number of samples. The result depends on a run's budget and on the base recipe, but not on the number of seeds or
+    recipes, so that seeds and recipes can be added to a bench later.
 
     Args:
-        bench: requested options, with the default ``points`` if the user gave none.
+        bench: requested options, with the default ``points`` if the user did not set ``points``.
         recipes: recipes before :func:`~outrider.bench.spec.settle`.
         given: keys of :data:`LEAST` that the user has set; their values are kept.
 

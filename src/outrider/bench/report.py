@@ -28,8 +28,7 @@ _NOTHING = Estimate(math.nan, math.nan, math.nan, 0, 0)
 
 
 class Reached(NamedTuple):
-    """The first point at which a recipe's mean pass@1 reaches the base recipe's final pass@1; NaN if there is no such
-    point."""
+    """The first point at which a recipe's mean pass@1 reaches the base recipe's final pass@1; NaN if it never does."""
 
     share: float
     steps: float
@@ -48,8 +47,8 @@ class BenchReport:
         arms: recipes with finished runs, in the order of the bench.
         choices: the tried and the chosen hyperparameter values by recipe.
         failures: one sentence for each run that did not finish.
-        final_test: measurements of the last policies on the final test set; None without this set. In ``final_test``,
-            ``again`` equals ``before``.
+        final_test: measurements of the last policies on the final test set; None if the bench has no final test set. In
+            ``final_test``, ``again`` equals ``before``.
     """
 
     bench: Bench
@@ -80,12 +79,12 @@ class BenchReport:
         return next((arm for arm in self.arms if arm.name == self.bench.base), None)
 
     def value(self, arm: Arm, quantity: str, point: int = -1) -> Estimate:
-        """Return the mean over seeds at a point of training."""
+        """Return a metric's mean over seeds at a point of training."""
         return estimate(arm.points[point].measured(quantity))
 
     def against_base(self, arm: Arm, quantity: str) -> Estimate:
-        """Return the paired change from the base recipe over the seeds that both recipes finished; NaN without such
-        seeds."""
+        """Return the paired change from the base recipe over the seeds that both recipes finished; NaN if there are no
+        common seeds."""
         both = self._paired(arm)
         return difference(*(side.end.measured(quantity) for side in both)) if both else _NOTHING
 
@@ -96,7 +95,7 @@ class BenchReport:
 
     @property
     def other(self) -> Literal["steps", "tokens"]:
-        """The unit of the comparison after equal steps or tokens: steps, or tokens if the budget itself is in steps."""
+        """The unit for comparing recipes at equal cost: tokens if the budget is in steps, otherwise steps."""
         return "tokens" if self.bench.unit == "steps" else "steps"
 
     def at_equal_other(self, arm: Arm, k: int) -> EqualSpent:
@@ -105,13 +104,14 @@ class BenchReport:
         return at_equal(self.other, *both, k) if both else EqualSpent(math.nan, _NOTHING)
 
     def _paired(self, arm: Arm) -> tuple[Arm, Arm] | None:
-        """Return the base recipe and ``arm``, with only the seeds that both have finished; None without such seeds."""
+        """Return the base recipe and ``arm``, with only the seeds that both have finished; None if there are no common
+        seeds."""
         base = self.base
         shared = [seed for seed in arm.seeds if base is not None and seed in base.seeds]
         return None if base is None or not shared else (base.only(shared), arm.only(shared))
 
     def against_before(self, arm: Arm, quantity: str) -> Estimate:
-        """Return the paired change from the policy before training, which is the same for all seeds."""
+        """Return the paired change from the policy before training. All seeds start from the same policy."""
         after, start = arm.end.measured(quantity), self.before.end.measured(quantity)
         same = Measured(*(np.repeat(part, len(arm.seeds), axis=0) for part in start))
         return difference(same, after)
@@ -126,8 +126,8 @@ class BenchReport:
         return difference(*(on_the_way(self.before, side, 1) for side in both)) if both else _NOTHING
 
     def turned(self, arm: Arm) -> dict[str, Estimate]:
-        """Return the shares of problems that became solved, and that became unsolved, during training. One success
-        solves a problem."""
+        """Return the share of problems that became solved during training, and the share that became unsolved. One
+        success solves a problem."""
         one = self.before.end
         first = replace(one, evaluations=one.evaluations * len(arm.seeds))
         return {name: estimate(each) for name, each in turned(first, arm.end)._asdict().items()}

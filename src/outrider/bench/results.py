@@ -1,4 +1,4 @@
-"""The measurements of a bench's runs as arrays: seeds in rows, problems in columns."""
+"""The measurements of a bench's runs as arrays, with one row per seed and one column per problem."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Point:
     Attributes:
         share: share of the budget, from 0 to 1.
         evaluations: one evaluation per seed, on the same problems in the same order.
-        steps, tokens, seconds: number of steps, tokens and seconds that each seed has spent at this point.
+        steps, tokens, seconds: numbers of steps, tokens and seconds that each seed's run has used up to this point.
     """
 
     share: float
@@ -49,7 +49,8 @@ class Point:
     seconds: tuple[float, ...]
 
     def measured(self, quantity: str) -> Measured:
-        """Return ``pass@<k>``, ``greedy`` or ``entropy`` per problem; ``steps``, ``tokens`` or ``seconds`` per run."""
+        """Return the values of a metric: ``pass@<k>``, ``greedy`` or ``entropy`` per problem, or ``steps``, ``tokens``
+        or ``seconds`` per run."""
         if quantity in ("steps", "tokens", "seconds"):
             column = np.array(getattr(self, quantity), dtype=np.float64)[:, None]
             return Measured(column, np.ones_like(column))
@@ -64,7 +65,7 @@ class Arm:
     Attributes:
         name: name of the recipe.
         seeds: seeds of the finished runs, ascending.
-        points: evaluations along training, the last of them at the end of the budget.
+        points: evaluations during training; the last one is at the end of the budget.
         spent: how all runs of the recipe spent their generated tokens; None for the policy before training.
     """
 
@@ -109,7 +110,7 @@ class Measurements(NamedTuple):
 def read_measurements(
     before: tuple[Cell, Cell], trained: Mapping[str, Sequence[Cell]], shares: Sequence[float]
 ) -> Measurements:
-    """Read the measurements of the policy before training, and of all recipes at shares of their budget.
+    """Read the measurements of the policy before training, and of all recipes at the given shares of the budget.
 
     Raises:
         UserError: the policy before training was not measured, or a recipe's runs were measured on different problems.
@@ -122,7 +123,7 @@ def read_measurements(
 
 
 def read_arm(name: str, cells: Sequence[Cell], shares: Sequence[float]) -> Arm | None:
-    """Read the finished runs of a recipe; None if no run has finished.
+    """Read the finished runs of a recipe. Return None if no run has finished.
 
     Raises:
         UserError: two runs were measured on different problems.
@@ -141,18 +142,19 @@ def read_arm(name: str, cells: Sequence[Cell], shares: Sequence[float]) -> Arm |
 
 
 def along(before: Arm, arm: Arm, k: int) -> Floats:
-    """Return pass@k along training, starting with the policy before training; ``[points, S, P]``, NaN if unknown."""
+    """Return pass@k during training, starting with the policy before training. The shape is ``[points, S, P]``, and
+    unknown values are NaN."""
     return values_of((*before.points, *arm.points), k)
 
 
 def values_of(points: Sequence[Point], k: int) -> Floats:
-    """Return pass@k at the given points; ``[points, S, P]``, NaN if unknown."""
+    """Return pass@k at the given points, with shape ``[points, S, P]``. Unknown values are NaN."""
     results = [point.measured(f"pass@{k}") for point in points]
     return np.stack(np.broadcast_arrays(*(np.where(m.counts_SP > 0, m.totals_SP, np.nan) for m in results)))
 
 
 def problems(evaluation: Evaluation) -> list[str]:
-    """Return the problem ids of an evaluation in order."""
+    """Return the problem ids of an evaluation, in the evaluation's order."""
     return [tally.problem for tally in evaluation.tallies]
 
 

@@ -26,7 +26,8 @@ def sections(report: BenchReport) -> list[Section]:
 
 
 def results(report: BenchReport, only: Sequence[str] | None = None) -> Section:
-    """Return every recipe's results at the end of its budget; ``only`` selects metrics (None: all)."""
+    """Return a section with every recipe's results at the end of its budget. ``only`` selects the metrics (None:
+    all)."""
     names = list(report.quantities if only is None else only)
     columns = ["recipe", "seeds", *names]
     start = [apart_from_seeds(report.value(report.before, q)) if q in report.policy else None for q in names]
@@ -50,8 +51,8 @@ def from_before(report: BenchReport) -> Section:
 
 
 def equal_spent(report: BenchReport) -> Section:
-    """Return a section with the changes from the base recipe after equal steps, or equal tokens if the budget is in
-    steps."""
+    """Return a section with the changes from the base recipe after equal numbers of steps (of tokens if the budget is
+    in steps)."""
     rows: list[list[BlockCell]] = []
     for arm in _others(report):
         found = [report.at_equal_other(arm, k) for k in report.before.ks]
@@ -66,8 +67,8 @@ def equal_spent(report: BenchReport) -> Section:
 
 
 def equal_pass1(report: BenchReport) -> Section | None:
-    """Return a section with the changes of pass@k from the base recipe at equal pass@1; None with one sample per
-    problem."""
+    """Return a section with the changes in pass@k from the base recipe at equal pass@1; None if each problem has only
+    one sample."""
     ks = [k for k in report.before.ks if k > 1]
     if not ks:
         return None
@@ -84,8 +85,8 @@ def equal_pass1(report: BenchReport) -> Section | None:
 
 
 def reached(report: BenchReport) -> Section:
-    """Return a section on when each recipe first reaches the base recipe's final pass@1, with the mean pass@1 over the
-    budget."""
+    """Return a section that shows when each recipe first reaches the base recipe's final pass@1, and its mean pass@1
+    over the budget."""
     rows: list[list[BlockCell]] = []
     for arm in report.arms:
         place = report.reached(arm)
@@ -102,7 +103,7 @@ def reached(report: BenchReport) -> Section:
 
 
 def by_rate(report: BenchReport) -> Section:
-    """Return a section with pass@1 by the problems' pass rate before training."""
+    """Return a section with pass@1 for each class of problems, grouped by pass rate before training."""
     base, first = report.base, report.by_rate(report.again)
     assert base is not None
     rate = [f"{name} ({e.problems})" for name, e in first.items()]
@@ -118,8 +119,8 @@ def by_rate(report: BenchReport) -> Section:
 
 
 def final_test(report: BenchReport) -> Section | None:
-    """Return the last policies' results on the final test set, which was not used for any choice; None without this
-    set."""
+    """Return the last policies' results on the final test set, which was not used for any choice; None if the bench has
+    no final test set."""
     kept = report.final_test
     if kept is None:
         return None
@@ -134,7 +135,8 @@ def final_test(report: BenchReport) -> Section | None:
 
 
 def turned(report: BenchReport) -> Section:
-    """Return a section with the shares of problems that became solved and that became unsolved during training."""
+    """Return a section with the share of problems that became solved during training, and the share that became
+    unsolved."""
     again = report.turned(report.again).values()
     rows: list[list[BlockCell]] = [["before training, drawn again", *map(apart_from_seeds, again)]]
     rows += [[arm.name, *report.turned(arm).values()] for arm in report.arms]
@@ -186,7 +188,7 @@ def _shares(names: Sequence[str]) -> dict[str, Unit]:
 
 
 def _alone(share: float) -> Interval | None:
-    """Return a share as an interval without bounds; None if it is unknown."""
+    """Return a share as an interval without bounds; None if the share is unknown."""
     return Interval(share, math.nan, math.nan, 0) if math.isfinite(share) else None
 
 
@@ -195,8 +197,7 @@ def _known(number: float) -> float | None:
 
 
 def _excluded(report: BenchReport, used_by: Callable[[Arm], int]) -> str:
-    """Return a sentence on the recipes that were compared on fewer problems than other recipes; "" if there are
-    none."""
+    """Return a sentence that says how many problems each recipe's comparison excludes; "" if no problem is excluded."""
     count = len(report.before.end.evaluations[0].tallies)
     used = {arm.name: used_by(arm) for arm in _others(report)}
     fewer = ", ".join(f"{name} {count - n}" for name, n in used.items() if 0 < n < count)

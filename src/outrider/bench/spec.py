@@ -62,8 +62,8 @@ class Tune(Options):
     by: Literal["pass@1", "pass@n", "mean"] = Field(
         "pass@1",
         description=(
-            "evaluation metric by which the best hyperparameter values are selected: pass@1, pass@n (n samples per "
-            "problem), or the mean of both (mean)"
+            "evaluation metric for selecting the best hyperparameter values: pass@1, pass@n (n samples per problem), "
+            "or the mean of both (mean)"
         ),
     )
 
@@ -89,7 +89,7 @@ class Tune(Options):
 
 
 class FinalTest(Options):
-    """Held-out problems on which the last policies are measured once. The bench uses these problems for nothing
+    """Held-out problems on which each run's last policy is measured once. The bench uses these problems for nothing
     else."""
 
     problems: int = Field(ge=1, description="number of problems in the final test set")
@@ -97,8 +97,8 @@ class FinalTest(Options):
         None,
         ge=1,
         description=(
-            "number of held-out problems to skip before the final test set; null: skip all held-out problems that "
-            "tuning and comparison use"
+            "number of held-out problems to skip before the final test set; null: skip the held-out problems that are "
+            "used for tuning and for the comparison"
         ),
     )
 
@@ -112,9 +112,7 @@ class Bench(Options):
         min_length=1, description="names of the recipes to compare, in the order of the results table"
     )
     base: str = Field(
-        description=(
-            "name of the baseline recipe; every other recipe's results are compared with the baseline's results"
-        )
+        description="name of the baseline recipe; every other recipe's results are compared with the baseline's results"
     )
     seeds: int = Field(
         5, ge=1, le=FIRST_TUNING_SEED, description="number of random seeds; each recipe is trained once with each seed"
@@ -123,25 +121,22 @@ class Bench(Options):
         0,
         ge=0,
         lt=FIRST_TUNING_SEED,
-        description="smallest random seed; the runs of a recipe use consecutive seeds from this one on",
+        description="smallest random seed; each recipe's runs use consecutive seeds, starting with this seed",
     )
     tokens: int | None = Field(
         None,
         ge=1,
-        description="length of each run in generated tokens; null: the length is set in training steps or seconds",
+        description="length of each run in generated tokens; null: steps or seconds sets the length instead",
     )
     steps: int | None = Field(
         None,
         ge=1,
-        description="length of each run in training steps; null: the length is set in generated tokens or seconds",
+        description="length of each run in training steps; null: tokens or seconds sets the length instead",
     )
     seconds: float | None = Field(
         None,
         gt=0,
-        description=(
-            "length of each run in seconds of training time; null: the length is set in generated tokens or training "
-            "steps"
-        ),
+        description="length of each run in seconds of training time; null: tokens or steps sets the length instead",
     )
     points: int = Field(
         4,
@@ -214,7 +209,8 @@ class Bench(Options):
 
 
 def bench_of(data: Mapping[str, Any]) -> Bench:
-    """Read a bench from the data of its ``bench.yaml`` or ``results.json``, also from older Outrider versions.
+    """Read a bench from the data of its ``bench.yaml`` or ``results.json``, which may be from an older Outrider
+    version.
 
     >>> bench_of({"recipes": ["grpo"], "base": "grpo", "tokens": 1, "untouched": {"problems": 3}}).final_test
     FinalTest(problems=3, skip=None)
@@ -330,7 +326,7 @@ def refuse_too_few_problems(bench: Bench, recipe: Recipe) -> None:
 
 
 def parse_tuned(texts: Sequence[str]) -> dict[str, list[Any]]:
-    """Parse one or more ``--tune`` arguments, such as ``learn.lr=5e-5,1e-4,2e-4``, to values by key.
+    """Parse one or more ``--tune`` arguments, such as ``learn.lr=5e-5,1e-4,2e-4``, into a mapping from keys to values.
 
     >>> parse_tuned(["learn.lr=5e-5,1e-4", "learn.minibatches=1,4"])
     {'learn.lr': [5e-05, 0.0001], 'learn.minibatches': [1, 4]}

@@ -1,4 +1,4 @@
-"""Computes the tokens that a recipe's stages used, and the resulting successes."""
+"""Computes how many tokens each stage of a recipe used, and how many successes resulted."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from outrider.screen.curves import MetricRows
 
 
 class StageSpending(NamedTuple):
-    """The tokens that one stage generated over whole runs. Rates are per 1,000 tokens of the stage; NaN without tokens.
+    """The tokens that one stage generated over whole runs. Rates are per 1,000 tokens of the stage, and NaN if the
+    stage generated no tokens.
 
     Attributes:
-        stage: position and name of the stage in the recipe, as in names of metrics: ``1-branch``.
-        share: share of all generated tokens that the stage generated.
+        stage: position and name of the stage in the recipe, as in metric names, for example ``1-branch``.
+        share: fraction of all generated tokens that came from the stage.
         rollouts: mean number of rollouts per step.
         successes: successful rollouts per 1,000 tokens.
         solved: problems whose first success in a step came from the stage, per 1,000 tokens.
@@ -32,13 +33,14 @@ class Spending(NamedTuple):
 
     Attributes:
         stages: stages in the order of the recipe.
-        unused: share of the tokens that were not trained on because the group had no signal, the rollout was dropped,
-            or its verifier failed.
+        unused: share of the tokens that were not trained on, because the group had no signal, the rollout was dropped,
+            or the verifier failed on the rollout.
         branched: share of the tokens that were generated in branches.
         seeded: share of the tokens that were generated in rollouts whose prompt contained examples or a hint.
         mixed: share of groups with both successes and failures, averaged over steps.
-        gradient: number of trained tokens per generated token. It is above 1 if tokens are trained on several times (in
-            several epochs or by replay), and NaN for runs of Outrider versions that did not count trained tokens.
+        gradient: number of trained tokens per generated token. The number is above 1 if tokens are trained on several
+            times (in several epochs or by replay). For runs of Outrider versions that did not count trained tokens, it
+            is NaN.
     """
 
     stages: tuple[StageSpending, ...]

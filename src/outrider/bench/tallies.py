@@ -1,5 +1,5 @@
-"""Writes and reads the success counts per problem and evaluation, from which a bench's numbers are computed, as a CSV
-that is small enough for Git."""
+"""Writes and reads a CSV file of success counts per problem and evaluation, which is small enough for Git. A bench's
+numbers are computed from these counts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Tallies = dict[str, dict[TallyColumn, dict[str, Count]]]
 
 
 def write_tallies(sets: Mapping[str, Measurements]) -> str:
-    """Return the counts as CSV with one row per problem and one column per evaluation, for each set of problems.
+    """Return the counts of all sets of problems as CSV, with one row per problem and one column per evaluation.
 
     A cell is ``successes``, or ``successes/verified`` if the number of verified samples is below the number in the
     column ``samples``.

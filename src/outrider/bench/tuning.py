@@ -29,7 +29,7 @@ class Tried:
 
     @property
     def scores(self) -> Mapping[str, Estimate]:
-        """The selection metric and the other metrics."""
+        """Estimates of the selection metric (``criterion``) and of all other shown metrics."""
         return {} if self.criterion is None else {"criterion": estimate(self.criterion), **self.shown}
 
 
@@ -40,8 +40,8 @@ class Choice:
     Attributes:
         tried: tried combinations, in the order of the options.
         chosen: index of the chosen combination; None if every combination failed.
-        edges: first and last tried value of every key with at least two values; untried values beyond these two may be
-            better.
+        edges: first and last tried value of every key with at least two values; values outside this range were not
+            tried and may be better.
     """
 
     tried: tuple[Tried, ...]
@@ -72,9 +72,9 @@ def choose(tune: Tune, options: Sequence[Tried]) -> Choice:
     """Choose the first combination whose score is at most one standard error (of the paired difference) below the best
     score.
 
-    If learning rates are listed in ascending order, noise alone therefore does not select a larger learning rate, which
-    would narrow the policy more. The rule is Breiman et al.'s one-standard-error rule for pruning trees (1984).
-    Combinations with a failed run are skipped.
+    List learning rates in ascending order: noise alone then does not select a larger learning rate, which would narrow
+    the policy more. The rule is Breiman et al.'s one-standard-error rule for pruning trees (1984). Combinations with a
+    failed run are skipped.
     """
     whole = {place: t.criterion for place, t in enumerate(options) if t.criterion is not None and not t.failed}
     best = max(whole.values(), key=lambda criterion: estimate(criterion).value, default=None)

@@ -18,16 +18,17 @@ changes."""
 
 
 def verdict(report: BenchReport) -> list[str]:
-    """Return the verdict in sentences: first on the best recipe, then on each other recipe, then on the uncertainty.
+    """Return the verdict as sentences about the best recipe, then about each other recipe, and finally about the
+    uncertainty.
 
     A recipe is ahead of the base recipe in pass@1 or in pass@k (k is the number of samples) if the 95 % interval of its
     paired change in this metric lies above 0. If several recipes are ahead, the first sentence names the recipe with
     the largest change in pass@1, or in pass@k if no recipe is ahead in pass@1.
 
-    Degenerate cases: with one seed, or if a recipe has only one finished seed in common with the base recipe, recipes
-    are not ranked, and the first sentence says so. With one seed and up to three recipes, the next sentences describe
-    how training changed each metric. Without a finished run of the base recipe, or without another recipe, each recipe
-    is compared with the policy before training.
+    Degenerate cases: with one seed, or if no recipe has two finished seeds in common with the base recipe, recipes are
+    not ranked, and the first sentence says so. With one seed and up to three recipes, the next sentences describe how
+    training changed each metric. If the base recipe has no finished run, or if there is no other recipe, each recipe is
+    compared with the policy before training.
     """
     base = report.base
     others = [arm for arm in report.arms if arm is not base]
@@ -67,7 +68,8 @@ def _ahead(report: BenchReport, others: Sequence[Arm]) -> Arm | None:
 
 
 def _against_base(report: BenchReport, arm: Arm) -> str:
-    """Return a sentence on whether a recipe is ahead of, behind or not significantly different from the base recipe.
+    """Return a sentence that says whether a recipe is ahead of the base recipe, behind it, or not significantly
+    different from it.
 
     With one common seed, the sentence gives only the difference in each metric.
     """
@@ -99,8 +101,8 @@ def _against_start(report: BenchReport, arm: Arm) -> str:
 
 
 def _where(report: BenchReport, arm: Arm) -> str:
-    """Return a sentence on the class of problems with the largest gain in pass@1 over the base recipe; "" if no gain is
-    significant."""
+    """Return a sentence about the class of problems with the largest gain in pass@1 over the base recipe; "" if no gain
+    is significant."""
     classes = report.by_rate_against_base(arm)
     sure = {name: e for name, e in classes.items() if e.low > 0}
     if not sure:
@@ -122,7 +124,7 @@ _SOLVED = {
 
 
 def _by_how_much(found: Mapping[str, Estimate], names: Sequence[str]) -> str:
-    """Return the sizes of differences, without signs, in words."""
+    """Describe the sizes of differences in words, without signs."""
     sizes = []
     for name in names:
         low, high = sorted(abs(100 * end) for end in (found[name].low, found[name].high))
@@ -150,14 +152,15 @@ def _shared_seeds(report: BenchReport, arm: Arm) -> int:
 
 
 def _sizes(report: BenchReport) -> str:
-    """Return a sentence on the numbers of seeds and problems and on the budget."""
+    """Return a sentence with the budget and the numbers of seeds and problems."""
     bench, count = report.bench, len(report.before.end.evaluations[0].tallies)
     seeds = f"{bench.seeds} seed{'s' * (bench.seeds > 1)} per recipe"
     return f"{seeds}, {count:,} held-out problems, {bench.budget:,.10g} {UNITS[bench.unit]} per run."
 
 
 def _few(seeds: int) -> list[str]:
-    """Return a sentence on the coverage of intervals over few seeds; an empty list with enough seeds."""
+    """Return a sentence about the coverage of intervals that are based on few seeds; an empty list if there are enough
+    seeds."""
     if seeds == 1:
         return ["One seed: the intervals cover the choice of problems, not of seeds."]
     if seeds < FEWEST_SEEDS:
@@ -167,7 +170,7 @@ def _few(seeds: int) -> list[str]:
 
 
 def _trust(report: BenchReport, others: Sequence[Arm]) -> str:
-    """Return sentences on the uncertainty of the comparison."""
+    """Return sentences about the uncertainty of the comparison."""
     bench = report.bench
     compared = len(others) * len(quantities(report))
     fewest = min(seeds for arm in others if (seeds := _shared_seeds(report, arm)) > 1)

@@ -1,4 +1,5 @@
-"""The command line, ``outrider COMMAND``. Each command is a module, whose slow imports run only for this command."""
+"""The command line, ``outrider COMMAND``. Each command is a module. A command's slow imports run only when the command
+is used."""
 
 from __future__ import annotations
 
@@ -42,9 +43,9 @@ COMMANDS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status.
 
-    After a user's mistake, one sentence is printed on stderr, and the status is 2. An interrupt (status 130) or SIGTERM
-    (status 143) also prints one sentence. If the reader of a pipe has closed it, the status is 141, without a message.
-    Any other exception is a bug and keeps its traceback.
+    If the user made a mistake, one sentence is printed on stderr, and the status is 2. An interrupt (status 130) or
+    SIGTERM (status 143) also prints one sentence. If the process that reads the output has closed the pipe, the status
+    is 141, and no message is printed. Any other exception is a bug and keeps its traceback.
     """
     open_closed()
     try:
@@ -71,7 +72,7 @@ def _print_mistake(mistake: object) -> int:
 
 
 def _not_utf8(words: Sequence[str]) -> str:
-    """Return the first word that is not UTF-8, in Python's notation for bytes; "" if all words are UTF-8.
+    """Return the first word that is not valid UTF-8, in Python's notation for bytes; "" if all words are valid.
 
     Such words are rejected, since records and messages can only contain UTF-8.
     """

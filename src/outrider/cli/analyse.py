@@ -1,4 +1,5 @@
-"""``outrider analyse``: run a model over a run's rollouts: token entropy, probability shifts, token replacement."""
+"""``outrider analyse``: analyse a run's rollouts with a model, by token entropy, probability shifts or token
+replacement."""
 
 from __future__ import annotations
 
@@ -95,7 +96,7 @@ def run_shift(arguments: argparse.Namespace) -> int:
 def run_intervene(arguments: argparse.Namespace) -> int:
     """``outrider analyse intervene``: effect of replacing a token on the success rate.
 
-    Task, sampling and held-out problems are the run's own unless overridden.
+    The task, the sampling options and the held-out problems are those of the run, unless they are overridden.
     """
     from outrider.analyse.arguments import Intervene
     from outrider.analyse.selection import intervention_cost, intervention_parts, select

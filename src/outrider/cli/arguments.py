@@ -1,4 +1,4 @@
-"""Code that several commands share, for overrides, for printing a resolved configuration, and for dry runs."""
+"""Code that several commands share: it parses overrides, prints a resolved configuration, and finishes dry runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def folder(text: str) -> Path:
 
 
 class OldOption(argparse.Action):
-    """An option of an older Outrider version. Its use is an error that names the present option, ``dest``."""
+    """An option of an older Outrider version. Using such an option is an error, and the message names the present
+    option, ``dest``."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
@@ -59,7 +60,7 @@ def print_yaml(data: dict[str, Any]) -> int:
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
-    """Add the repeatable ``--column NAME=FIELD``, for rollouts of other frameworks with other column names."""
+    """Add the repeatable option ``--column NAME=FIELD``, which maps column names of other frameworks' rollouts."""
     parser.add_argument(
         "--column",
         action="append",

@@ -1,4 +1,5 @@
-"""Handles stdout and stderr that are closed, on a full disk, or no longer read (``outrider recipes | head``)."""
+"""Handles cases in which stdout or stderr is closed, is on a full disk, or is no longer read (``outrider recipes |
+head``)."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def open_closed() -> None:
 def let_go_of_unread() -> bool:
     """Return whether the process that reads stdout or stderr has closed the pipe.
 
-    If it has, the remaining output goes to the null device, so that the interpreter prints no error at exit.
+    If so, the remaining output goes to the null device, so that the interpreter prints no error at exit.
     """
     gone = [stream for stream in (sys.stdout, sys.stderr) if _unread(stream)]
     _let_go(gone)
@@ -32,7 +33,8 @@ def let_go_of_unread() -> bool:
 
 
 def let_go_of_full() -> bool:
-    """Return whether stdout is on a full disk. If it is, the remaining output goes to the null device."""
+    """Return whether stdout is on a full disk. If stdout is on a full disk, the remaining output goes to the null
+    device."""
     try:
         os.write(sys.stdout.fileno(), b"\n")  # if this succeeds, the disk was not full
     except (OSError, ValueError):

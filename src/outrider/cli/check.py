@@ -20,7 +20,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check the component, with the options on the command line."""
+    """Check the component with the options given on the command line."""
     from outrider.testing.check_command import check_command
 
     return check_command(arguments.component, arguments.overrides)

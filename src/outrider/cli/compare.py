@@ -1,4 +1,5 @@
-"""``outrider compare``: compare runs problem by problem, at equal numbers of generated tokens, as HTML and JSON."""
+"""``outrider compare``: compare runs problem by problem, at equal numbers of generated tokens, and write HTML and
+JSON."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the completion script. The script is static, so each version of Outrider needs a new script.
+    """Print the completion script. The script contains a fixed list of names, so print a new script after updating
+    Outrider.
 
     Raises:
         UserError: the package shtab is missing.
@@ -54,7 +55,7 @@ def _function(shell: str, kind: str, names: str) -> str:
 
 
 def actions_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """Yield every argument of a parser and of its commands and subcommands."""
+    """Yield all arguments of a parser, including those of its commands and subcommands."""
     for action in parser._actions:
         yield action
         if isinstance(action, argparse._SubParsersAction):

@@ -1,4 +1,4 @@
-"""``outrider report``: report what happened in a run, with an HTML page, a JSON file and findings in the terminal."""
+"""``outrider report``: report on a run in an HTML page and a JSON file, and print findings in the terminal."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Verify the file's generations with the task's verifier."""
+    """Verify the saved generations with the task's verifier."""
     from outrider.config import load_options
     from outrider.config.score import Score
 

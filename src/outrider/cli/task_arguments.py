@@ -1,4 +1,4 @@
-"""The arguments by which commands without a recipe get their task: ``--task``, or ``--suite`` and ``--data``."""
+"""The arguments that specify the task for commands without a recipe: ``--task``, or ``--suite`` and ``--data``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def add_task(parser: argparse.ArgumentParser) -> None:
 
 
 def task_options(arguments: argparse.Namespace) -> Any:
-    """Return the task in the arguments in the form of a recipe's ``task``.
+    """Return the task that the arguments specify, as it would be written under ``task`` in a recipe.
 
     Raises:
         UserError: ``--task`` is not valid YAML, or ``--data`` is given without ``--suite``.

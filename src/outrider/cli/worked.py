@@ -13,7 +13,8 @@ from outrider.explore import Branch, EntropyBranch, Greedy
 
 
 def credit_table(recipe: Recipe, stream: str) -> Table:
-    """Return a table with an example group's advantages after each component in the credit chain of a loss stream."""
+    """Return a table of an example group's advantages, with the values after each component of a loss stream's credit
+    chain."""
     chain, reward = recipe.credit[stream], recipe.reward
     step = max(getattr(link, "first_step", 1) for link in chain)  # a component may start at a later step
     worked = worked_group(_shape(recipe, stream), reward.correct, reward.incorrect, recipe.sample.max_tokens)
@@ -45,8 +46,8 @@ def _shape(recipe: Recipe, stream: str) -> GroupShape:
 def _range(values: Floats) -> str:
     """Format the values of a response's tokens.
 
-    The text is like ``0.75`` if all values are equal. It is like ``0.00 → 1.17`` if the first and the last value are
-    the extremes, and otherwise a range like ``0.24 to 1.17``.
+    The format is ``0.75`` if all values are equal. It is ``0.00 → 1.17`` if the first and last values are the extremes,
+    and otherwise a range such as ``0.24 to 1.17``.
     """
     if np.isnan(values).any():
         return "-"

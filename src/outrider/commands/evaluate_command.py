@@ -1,4 +1,4 @@
-"""The command ``outrider evaluate``, which evaluates one model, prints a table of results, and saves the rollouts."""
+"""Implements ``outrider evaluate``, which evaluates one model, prints a table of results, and saves the rollouts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from outrider.train.turns import turn_options, with_turns
 
 
 def evaluate_command(options: Evaluate, out: Path | None, processes: int = 0) -> int:
-    """Evaluate a model and print a table of the results. If ``out`` is given, save rollouts, metrics and table there.
+    """Evaluate a model and print a table of the results. If ``out`` is given, save the rollouts, the metrics and the
+    table in this folder.
 
     Args:
         processes: number of processes; 0: one process per core.

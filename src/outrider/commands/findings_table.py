@@ -10,7 +10,8 @@ COLUMNS = ("finding", "severity", "sentence")
 
 
 def findings_table(run: Path) -> TrackedTable:
-    """Return the findings of the run in a folder, worst first. Without findings, the table has a single row.
+    """Return the findings of the run in a folder, with the worst finding first. If there are no findings, the table has
+    a single row.
 
     Raises:
         UserError: the run cannot be read.

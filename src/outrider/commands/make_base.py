@@ -1,4 +1,4 @@
-"""Trains a base model with settings that ship with Outrider, before the first command that uses the model."""
+"""Trains a shipped base model, with settings that ship with Outrider, before the first command that uses the model."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from outrider.model.places import model_folder
 def make_base(model: str) -> None:
     """Train the base model named ``model``, unless it already exists or Outrider has no settings to train it.
 
-    If an earlier training was interrupted, it is resumed.
+    An earlier training run that was interrupted is resumed.
 
     Raises:
-        UserError: the model from which the training starts is not installed, or ``outrider sft`` fails. That command
-            prints its own error.
+        UserError: the model from which the training starts is not installed, or ``outrider sft`` fails. ``outrider
+            sft`` prints its own error.
     """
     base = made_base(model)
     if base is None or base.made:

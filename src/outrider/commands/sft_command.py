@@ -1,4 +1,4 @@
-"""The command ``outrider sft``, which trains a new model or fine-tunes an existing model on a task's own solutions."""
+"""Implements ``outrider sft``, which trains a new model or fine-tunes an existing model on a task's own solutions."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ SAVE_EVERY = 100  # steps between checkpoints of a new model; for a shipped base
 def sft_command(sft: Sft, out: Path) -> int:
     """Train a model, write it to ``out`` with its settings, and return 0.
 
-    A new model trains on one thread, and an existing model on all cores. An interrupted training is resumed from
-    ``OUT.unfinished``, with the same result as without the interruption.
+    A new model trains on one thread, and an existing model on all cores. If training was interrupted, it is resumed
+    from ``OUT.unfinished``. The result is the same as without the interruption.
 
     Raises:
         UserError: the folder exists, the task's problems have no solutions, losses or gradients are not finite in three
@@ -98,7 +98,7 @@ def sft_command(sft: Sft, out: Path) -> int:
 
 
 def _gone_on(unfinished: Checkpoints, sft: Sft, learner: LocalLearner, losses: _Losses) -> int:
-    """Restore the learner and the losses of an interrupted training. Return the number of finished steps."""
+    """Restore the learner and the losses of an interrupted training run. Return the number of finished steps."""
     if unfinished.last is None:
         return 0
     checkpoint, troubles = unfinished.load_last()
@@ -126,7 +126,8 @@ def _begun(sft: Sft) -> Policy:
 
 
 def _sized(sft: Sft) -> Sft:
-    """Choose batch sizes that fit into memory for an existing base model. A new model is small and keeps the defaults.
+    """If the base model exists already, choose batch sizes that fit into memory. A new model is small and keeps the
+    defaults.
 
     A step needs as much memory as a policy gradient step without a KL penalty.
     """
@@ -150,7 +151,7 @@ def _tokenizer(sft: Sft) -> Qwen2Tokenizer:
 
 
 class _Losses:
-    """The finite losses by step, the number of updates that were skipped because they were not finite, and the number
+    """The finite losses by step, the number of updates that were skipped because of non-finite values, and the number
     of excluded problems."""
 
     def __init__(self) -> None:

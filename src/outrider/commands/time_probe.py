@@ -1,4 +1,5 @@
-"""Estimates the time of a run before its start, from a probe: short responses that are sampled and discarded."""
+"""Estimates a run's time before the run starts. The estimate comes from a probe, which samples short responses and
+discards them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``outrider train``, which runs a recipe, and the messages for a run that ends early."""
+"""Implements ``outrider train``, which runs a recipe, and writes the messages for runs that end early."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def train_command(recipe: Recipe, out: Path, resume: bool = False, force: bool =
     """Run a recipe in the folder ``out``, with the recipe's number of processes, and return the exit status.
 
     Raises:
-        UserError: the input has a mistake. The docs have a table of such mistakes.
+        UserError: the input has a mistake. The docs list such mistakes in a table.
         Terminated: SIGTERM was received. The run is saved after its last finished step.
     """
     make_base(recipe.model)
@@ -96,12 +96,13 @@ def training_run(ranks: Ranks, recipe: Recipe, screen: Screen, out: Path, sizes:
 
 @contextmanager
 def saved_where_stopped(run: TrainingRun) -> Iterator[None]:
-    """Context manager for training. After SIGTERM, a lost rank or a lost engine, it saves the run after its last step.
+    """Context manager for training. On SIGTERM, or if a rank or an engine is lost, the run's state after its last step
+    is saved.
 
     When the block ends, the run is closed.
 
     Raises:
-        Terminated, EngineLostError: the message has the step after which a resumed run continues.
+        Terminated, EngineLostError: the message names the step after which a resumed run continues.
     """
     trainer, ranks = run.trainer, run.ranks
     safe_stop, whole = SafeStop(), trainer.learner.whole

@@ -1,4 +1,4 @@
-"""The engines of a run: the sampler of rollouts and the learner that trains the policy."""
+"""The engines of a run: the sampler, which generates rollouts, and the learner, which trains the policy."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from outrider.sample.options import SAMPLER_ENGINES, LocalSampling, SamplerEngin
 
 
 class EngineOptions(Options):
-    """The sampler and the learner of a run, which can be chosen separately. No other section of a recipe depends on the
-    choice.
+    """The sampler and the learner of a run. The two engines can be chosen separately. No other section of a recipe
+    depends on the choice.
 
     A Tinker service is both sampler and learner, and can be written as ``engine: tinker``.
     """
@@ -42,7 +42,7 @@ class EngineOptions(Options):
         return self
 
     def names(self) -> dict[str, str]:
-        """Return the engines' names without options. Local engines are omitted, as older Outrider versions did.
+        """Return the engines' names without options. Local engines are omitted, as in older Outrider versions.
 
         >>> EngineOptions().names()
         {}

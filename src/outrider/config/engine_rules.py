@@ -1,4 +1,5 @@
-"""Rejects a recipe that its engines do not support. The check runs when the recipe is read, before any compute."""
+"""Rejects a recipe if its engines do not support one of its options. The check runs when the recipe is read, before any
+compute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists shipped recipes by goal, in order of the evidence that they reach the goal."""
+"""Lists shipped recipes by goal. Recipes with the best evidence for reaching the goal come first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class GoalRecipe(NamedTuple):
 
 
 class Goal(NamedTuple):
-    """A goal that a user may have, and the recipes for this goal, with the best evidence first."""
+    """A goal that a user may have, and the recipes for this goal. The recipe with the best evidence comes first."""
 
     about: str
     recipes: list[GoalRecipe]

@@ -16,7 +16,7 @@ from outrider.errors import UserError
 
 
 class RecipeInfo(NamedTuple):
-    """A shipped recipe's summary for lists."""
+    """The summary of a shipped recipe, shown in lists of recipes."""
 
     name: str
     paper: str
@@ -24,10 +24,11 @@ class RecipeInfo(NamedTuple):
 
 
 class SettingInfo(NamedTuple):
-    """The summary of a shipped setting (model, task and budget), with the best recipe in Outrider's comparison there.
+    """The summary of a shipped setting (model, task and budget), with the best recipe in Outrider's comparison in this
+    setting.
 
-    ``recommended`` is that recipe's name, or empty if no recipe is recommended. ``values`` are its hyperparameters in
-    this setting.
+    ``recommended`` is the name of the best recipe, or empty if no recipe is recommended. ``values`` are the recommended
+    recipe's hyperparameters in this setting.
     """
 
     name: str
@@ -45,10 +46,10 @@ def load_recipe(
     """Load a recipe, by shipped name or from a YAML file, in a setting, and apply the overrides.
 
     A recipe is a method, and may extend another recipe. A setting (a shipped name or a YAML file) defines where methods
-    are compared: model, task, lengths and budget. In its section ``settings``, a recipe has its own values for each
-    setting. This section may also derive a setting (``released: {extends: paper, …}``) or drop an inherited setting
-    (``released: null``). If ``setting`` is None, the setting is Countdown, unless the recipe names its model. Such a
-    recipe has no setting. :func:`outrider.config.setting.layers` defines the order of these layers, and
+    are compared: model, task, lengths and budget. In the section ``settings``, a recipe can define its own values for
+    each setting. This section may also derive a setting (``released: {extends: paper, …}``) or drop an inherited
+    setting (``released: null``). If ``setting`` is None, the setting is Countdown, but a recipe that names its model
+    has no setting. :func:`outrider.config.setting.layers` defines the order of these layers, and
     :func:`outrider.config.merge.assign` defines how one layer overwrites another.
 
     An override is ``key=value``, with a dotted key and a YAML value, as in ``explore.0.n=16``. If several overrides
@@ -94,8 +95,8 @@ def load_recipe(
 def load_options(
     cls: type[Model], data: dict[str, Any], overrides: Sequence[str] | Mapping[str, Any], source: str
 ) -> Model:
-    """Return a command's options, parsed from the ``data`` of the file ``source`` with overrides by dotted key. For
-    the errors, see :func:`load_recipe`."""
+    """Parse ``data``, which comes from the file ``source``, with overrides by dotted key, and return the command's
+    options. For the errors, see :func:`load_recipe`."""
     return _override(cls, copy.deepcopy(data), changes_of(overrides), source, [])
 
 
@@ -119,19 +120,19 @@ def list_settings() -> list[SettingInfo]:
 
 
 def setting_texts(name_or_path: str, setting: str | None = None) -> list[tuple[str, str]]:
-    """Return the name and the text (with comments) of each file that a recipe's setting consists of."""
+    """Return the name and the text, including comments, of each file that makes up a recipe's setting."""
     return [(step.file.where, step.file.text) for step in steps_of(chain(name_or_path), setting) if step.file]
 
 
 def changes_of(overrides: Sequence[str] | Mapping[str, Any]) -> list[tuple[str, Any, str]]:
-    """Return the key, the value and, for error messages, the full text of each override."""
+    """Return the key and the value of each override, and its full text for error messages."""
     if isinstance(overrides, Mapping):
         return [(key, value, f"{key}={value!r:.60}") for key, value in overrides.items()]
     return [split_override(override) for override in overrides]
 
 
 def split_override(override: str) -> tuple[str, Any, str]:
-    """Return the key, the parsed value and, for error messages, the full text of ``key=value``. Raises UserError if
+    """Return the key and the parsed value of ``key=value``, and the full text for error messages. Raises UserError if
     the text is invalid."""
     key, equals, value = override.partition("=")
     if not equals or not all(key.split(".")):

@@ -1,4 +1,4 @@
-"""Defines how values from settings, recipes and the command line overwrite each other."""
+"""Defines how values from settings, recipes and the command line overwrite one another."""
 
 from __future__ import annotations
 
@@ -44,16 +44,15 @@ def dotted(path: Path) -> str:
 def assign(data: dict[str, Any], key: str, value: Any, origin: Origin) -> list[Path]:
     """Write ``value`` at a dotted key, and return the paths that were written.
 
-    This function is the rule by which a recipe overwrites its base recipe and its setting, and by which the command
-    line overwrites both. A mapping is merged into the present mapping, key by key. A plain value, a list or a component
-    (with all its options) replaces the present value. Components are not merged, because the author of
-    ``task={table: …}`` cannot see the component's present options. To change only one value inside a list or a
-    component, write to the value's dotted key. The key may omit the component's name: ``explore.0.n`` means
-    ``explore.0.uniform.n``.
+    This rule determines how a recipe overwrites its base recipe and its setting, and how the command line overwrites
+    all of them. A mapping is merged into the present mapping, key by key. A plain value, a list or a component (with
+    all its options) replaces the present value. Components are not merged, because the author of ``task={table: …}``
+    cannot see the component's present options. To change only one value inside a list or a component, write to the
+    value's dotted key. The key may omit the component's name: ``explore.0.n`` means ``explore.0.uniform.n``.
 
     Raises:
         UserError: the key leads into a plain value, past the end of a list, or into a component that the recipe does
-            not have; or the key belongs to an older Outrider version.
+            not have, or the key is from an older Outrider version.
 
     >>> data = {"explore": ["uniform"], "learn": {"lr": 1.0}}
     >>> assign(data, "explore.0.n", 16, Origin("explore.0.n=16"))
@@ -106,7 +105,8 @@ def _refuse_other_component(place: Any, path: Path, rest: list[str], value: Any,
 
 
 def _enter(place: Any, path: Path, step: str, origin: Origin) -> tuple[Any, Path]:
-    """Descend one step to a mapping or list. If the value is missing or a component's name, create a mapping."""
+    """Descend one step to a mapping or list. If the value is missing or is only a component's name, replace the value
+    by a mapping."""
     place, path = _through_name(place, path, step)
     key: Any = _index(place, path, step, origin)
     path = (*path, key)

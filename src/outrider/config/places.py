@@ -1,4 +1,5 @@
-"""Finds the places in a recipe that may contain a component, by the types of the recipe's options."""
+"""Finds the places in a recipe that may contain a component. The types of the recipe's options determine these
+places."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def is_component(path: tuple[str | int, ...]) -> bool:
 
 
 def keys_at(model: type[BaseModel], path: tuple[str | int, ...]) -> set[str]:
-    """Return the keys that are allowed at ``path`` below ``model``, which are fields or names of shipped components.
+    """Return the keys that are allowed at ``path`` below ``model``. A key is either a field or the name of a shipped
+    component.
 
     >>> sorted(keys_at(Recipe, ("sample",)))[:2]
     ['max_tokens', 'path']

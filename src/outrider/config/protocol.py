@@ -12,7 +12,8 @@ _FILE = "protocols.yaml"
 
 
 def protocol(name: str | None) -> dict[str, Any]:
-    """Return the sections ``evaluate`` and ``sample`` of a protocol by its name; for None, an empty mapping.
+    """Return the sections ``evaluate`` and ``sample`` of the protocol with this name. For None, return an empty
+    mapping.
 
     Raises:
         UserError: the protocol does not exist.

@@ -60,7 +60,7 @@ class Recipe(Options):
     """The full specification of a run, which :func:`outrider.config.load_recipe` reads from YAML with these sections.
 
     ``explore`` contains the stage objects, ``credit`` contains the credit chains (sequences of advantage components),
-    and ``task`` is the task object. Stages have state, so use a recipe object for one run only.
+    and ``task`` is the task object. Stages have state, so use each recipe object for only one run.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -71,7 +71,9 @@ class Recipe(Options):
     name: str = Field(
         "recipe",
         min_length=1,
-        description="name of the recipe, also used in the run folder's name; default: the name of the recipe's file",
+        description=(
+            "name of the recipe, which also appears in the run folder's name; default: the name of the recipe's file"
+        ),
     )
     from_setting: str | None = Field(
         None,
@@ -98,14 +100,14 @@ class Recipe(Options):
     explore: list[AnyStage] = Field(
         min_length=1,
         description=(
-            "ordered list of exploration stages, which decide how many rollouts each problem gets, and from which "
-            "prompt or prefix a rollout starts"
+            "ordered list of exploration stages, which decide how many rollouts each problem gets and from which "
+            "prompt or prefix each rollout starts"
         ),
     )
     credit: dict[str, CreditChain] = Field(
         description=(
-            "advantage estimation: for each loss stream (a separately weighted part of the loss), an ordered list of "
-            "components that compute advantages from rewards"
+            "ordered list of the components that compute advantages from rewards, for each loss stream (a separately "
+            "weighted part of the loss)"
         )
     )
     reward: RewardOptions = Field(default_factory=RewardOptions)
@@ -126,7 +128,7 @@ class Recipe(Options):
     @model_validator(mode="before")
     @classmethod
     def _other_numerics_are_corrected(cls, data: Any) -> Any:
-        """Turn the off-policy correction on by default if the sampler is not local or samples with older weights."""
+        """Turn on the off-policy correction by default if the sampler is not local or samples with older weights."""
         if not isinstance(data, Mapping) or (is_local(data.get("engine")) and not _lags(data.get("train"))):
             return data
         objective = {} if (given := data.get("objective")) is None else given
@@ -229,7 +231,7 @@ class Recipe(Options):
 
     @model_validator(mode="after")
     def _samples_are_the_policy(self) -> Recipe:
-        """Reject sampling options with which training rollouts would not be samples from the policy.
+        """Reject sampling options that would make training rollouts differ from samples of the policy.
 
         An evaluation may sample from other distributions, and has its own options (:class:`outrider.config.Evaluate`).
         """
@@ -248,7 +250,8 @@ class Recipe(Options):
 
     @model_validator(mode="after")
     def _components_are_recorded(self) -> Recipe:
-        """Record the origins of the components. A recipe that is read from a run's configuration has them already."""
+        """Record the origins of the components. A recipe that is read from a run's configuration already contains the
+        origins."""
         if not self.components:
             self.__dict__["components"] = provenances_in(self)  # bypasses frozen, which is safe for a new recipe
         return self
@@ -263,8 +266,8 @@ class Recipe(Options):
         """Return a hash of all options that affect how a run continues. If two recipes have equal hashes,
         ``difference`` is empty.
 
-        The hash excludes names and notes (``about``), the frequency and number of checkpoints, trackers with their
-        options, and the options of engines. Keys that were renamed are hashed under their first names, so that runs of
+        The hash excludes names and notes (``about``), the frequency and number of checkpoints, the trackers and their
+        options, and the engines' options. Keys that were renamed are hashed under their first names, so that runs of
         older Outrider versions keep their hashes.
         """
         text = json.dumps(with_old_keys(Recipe, self._decisive()), sort_keys=True)
@@ -296,7 +299,7 @@ class Recipe(Options):
 
     @property
     def evaluates(self) -> bool:
-        """Whether the run evaluates the policy at all."""
+        """Whether the run evaluates the policy at least once."""
         train, evaluate = self.train, self.evaluate
         return bool(evaluate.before or evaluate.after or train.evaluate_every or train.evaluate_at)
 
@@ -329,7 +332,7 @@ _SIZES = {"sample.rows", "learn.micro_tokens", "learn.gradient_checkpointing"}
 
 
 def _flat(data: Any, prefix: str = "") -> dict[str, str]:
-    """Return a mapping from dotted keys to values as JSON. An empty mapping or list counts as a value."""
+    """Return a mapping from dotted keys to values in JSON format. An empty mapping or list counts as a value."""
     if not isinstance(data, (Mapping, list)) or not data:
         return {prefix: json.dumps(data)}
     items = data.items() if isinstance(data, Mapping) else enumerate(data)

@@ -26,7 +26,8 @@ class Renamed(NamedTuple):
 
 
 def with_present_keys(model: type[BaseModel], data: Any, outside: bool = True) -> tuple[Any, list[Renamed]]:
-    """Return data for ``model`` with all old keys renamed, in the same order, and the list of the renamed keys.
+    """Return data for ``model`` in which all old keys are renamed and the order is unchanged, and the list of renamed
+    keys.
 
     Args:
         outside: whether to import third-party components to rename their old keys as well.
@@ -41,7 +42,7 @@ def with_present_keys(model: type[BaseModel], data: Any, outside: bool = True) -
 
 
 def with_old_keys(model: type[BaseModel], data: Any) -> Any:
-    """Return data for ``model`` in which every key has its first name, so that hashes of older versions stay valid.
+    """Return data for ``model`` in which every key has its original name, so that hashes of older versions stay valid.
 
     >>> from outrider.config.recipe import Recipe
     >>> with_old_keys(Recipe, {"task": {"table": {"verifier": "exact"}}})

@@ -35,11 +35,11 @@ _AUTO = ("literal['auto']",)
 def parse(cls: type[Model], data: dict[str, Any], file: str, origins: Origins) -> Model:
     """Parse data that was read from ``file``, with all overrides applied.
 
-    ``origins`` has the origin of each write to the data, in order. Text is never accepted as a number, and true and
-    false are never accepted as 1 and 0.
+    ``origins`` lists the origin of each value that was written to the data, in the order of writing. Text is never
+    accepted as a number, and true and false are never accepted as 1 and 0.
 
     Raises:
-        UserError: the data has a mistake. The message has the first mistake, its origin, and the number of other
+        UserError: the data has a mistake. The message names the first mistake, its origin, and the number of other
             mistakes.
     """
     if old := with_present_keys(cls, data)[1]:
@@ -59,8 +59,8 @@ def parse(cls: type[Model], data: dict[str, Any], file: str, origins: Origins) -
 
 
 def mistakes(error: ValidationError, cls: type[BaseModel]) -> list[tuple[Path, str]]:
-    """Return the place of each mistake, and a sentence about it. Missing keys come last, since a mistyped key may be
-    their cause."""
+    """Return the place of each mistake and a sentence that describes the mistake. Missing keys come last, since a
+    mistyped key may be their cause."""
     errors = sorted(error.errors(include_url=False), key=lambda one: one["type"] == "missing")
     # for a field of type Auto | X, pydantic reports one mistake as one error per alternative
     either = {one["loc"][:-1] for one in errors if one["loc"][-1:] == _AUTO}
@@ -75,7 +75,8 @@ def mistakes(error: ValidationError, cls: type[BaseModel]) -> list[tuple[Path, s
 
 
 def _origin(path: Path, origins: Origins) -> Origin | None:
-    """Return the origin of the value at ``path``: an override inside the value or, without one, its last write."""
+    """Return the origin of the value at ``path``: an override of a part of the value if there is one, otherwise the
+    last write to the value."""
     around = [origin for written, origin in origins if path[: len(written)] == written]
     inside = [origin for written, origin in origins if path and written[: len(path)] == path]
     typed = dict.fromkeys(origin.where for origin in inside if origin.typed)
@@ -117,7 +118,7 @@ def _quoting(given: Any) -> str:
 
 
 def _mistyped(given: Any, parsed: Any, path: Path = ()) -> list[tuple[Path, str]]:
-    """Return the places where text or a boolean was silently converted to a number, or a number to one of these."""
+    """Return the places where a value was silently converted between text, boolean and number."""
     if isinstance(given, dict) and isinstance(parsed, dict):
         return [w for key in given if key in parsed for w in _mistyped(given[key], parsed[key], (*path, key))]
     if isinstance(given, list) and isinstance(parsed, list):
@@ -130,7 +131,8 @@ def _mistyped(given: Any, parsed: Any, path: Path = ()) -> list[tuple[Path, str]
 
 
 def _hint(cls: type[BaseModel], path: Path) -> str:
-    """Return a hint for an unknown key: the most similar key or, if the key belongs in a section, its dotted key."""
+    """Return a hint for an unknown key: the dotted key if the key belongs in a section, otherwise the most similar
+    key."""
     *above, last = path
     key, known = str(last), keys_at(cls, (*above,))
     sections = [f"{name}.{key}" for name in cls.model_fields if not above and key in keys_at(cls, (name,))]

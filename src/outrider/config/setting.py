@@ -15,7 +15,7 @@ _METHOD = {"name", "paper", "settings", "explore", "credit", "objective", "rewar
 
 
 class Layer(NamedTuple):
-    """Values by dotted key, and the file in which the values were written."""
+    """A mapping from dotted keys to values, and the file in which the values were written."""
 
     values: dict[str, Any]
     origin: Origin
@@ -24,7 +24,7 @@ class Layer(NamedTuple):
 class Step(NamedTuple):
     """One setting in a chain of settings, each of which extends the previous one.
 
-    A step has the setting's name and file, and the values that each recipe has for the setting.
+    A step consists of the setting's name and file, and the values that each recipe has for the setting.
     """
 
     name: str
@@ -70,8 +70,8 @@ def layers(recipes: Sequence[Written], steps: Sequence[Step]) -> list[Layer]:
 
     The setting's file comes first, preceded by the file that it extends. The recipes follow, with a base recipe before
     the recipe that extends it. Each recipe adds its own values, followed by its values for this setting under
-    ``settings``. Therefore, a recipe's own values apply in every setting, and a base file never overwrites the values
-    of a file that extends it.
+    ``settings``. As a result, a recipe's own values apply in every setting, and no file overwrites the values of a file
+    that extends it.
     """
     result = [_layer(step.file.values, _ABOUT, Origin(step.file.where)) for step in steps if step.file]
     for file in recipes:
@@ -102,7 +102,8 @@ def _layer(values: dict[str, Any], without: Set[str], origin: Origin) -> Layer:
 
 
 def _of_recipes(recipes: Sequence[Written], whole: bool) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the recipes' values for settings, by setting and recipe. A setting that is null drops inherited values.
+    """Return the recipes' values for settings, keyed by setting and recipe. If a recipe sets a setting to null, the
+    inherited values are dropped.
 
     Raises:
         UserError: a setting is neither shipped nor extends another setting, so its values would never be used.

@@ -1,4 +1,4 @@
-"""The options of ``outrider sft``, which trains a new or existing small model on a task's solutions."""
+"""The options of ``outrider sft``, which trains a new small model or an existing model on a task's solutions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def folder_of_sft(sft: Sft) -> Path:
 
 
 def load_sft(task: Any, overrides: Sequence[str] | Mapping[str, Any] = ()) -> Sft:
-    """Return the options with which the shipped base models were trained on a task's solutions, with overrides.
+    """Return the options with which the shipped base models were trained on a task's solutions, after applying the
+    overrides.
 
     The task is a name or a name with options.
 

@@ -23,8 +23,8 @@ _OF_A_RUN = {"from_setting", "from_profile"}  # only Outrider writes these keys
 
 
 class Written(NamedTuple):
-    """A recipe or setting file: its name in messages (``where``), its own name, its text, its values, and the name of
-    the file that it extends."""
+    """A recipe or setting file. ``where`` is the file's name in messages, and ``name`` is the name of the recipe or
+    setting. ``extends`` is the name of the file that this one extends."""
 
     where: str
     name: str
@@ -40,8 +40,8 @@ def shipped(kind: Kind) -> list[str]:
 
 
 def is_file(name_or_path: str) -> bool:
-    """Return whether a name is a path, which has a slash or a YAML suffix. Any other name must belong to a shipped
-    file."""
+    """Return whether a name is a path. A path contains a slash or ends in a YAML suffix. Any other name must belong to
+    a shipped file."""
     return "/" in name_or_path or name_or_path.endswith((".yaml", ".yml"))
 
 
@@ -73,7 +73,7 @@ def read(kind: Kind, name_or_path: str) -> Written:
     """Read a file. Old keys in a run's ``config.yaml`` are renamed, so that runs of older versions can continue.
 
     Raises:
-        UserError: an error of ``text_of``; or the file is not a mapping or has a key of Outrider 0.1.
+        UserError: ``text_of`` fails, the file is not a mapping, or the file has a key of Outrider 0.1.
     """
     where, text = text_of(kind, name_or_path)
     values = mapping(read_yaml(text, where), where)
@@ -91,10 +91,11 @@ def read(kind: Kind, name_or_path: str) -> Written:
 
 
 def chain(name_or_path: str) -> list[Written]:
-    """Return a recipe's file, preceded by all files that it extends directly or indirectly, each base before its user.
+    """Return a recipe's file, preceded by all files that it extends, directly or indirectly. Each file comes after the
+    file that it extends.
 
     Raises:
-        UserError: an error of ``read``, or files that extend each other in a cycle.
+        UserError: ``read`` fails for a file, or files extend each other in a cycle.
     """
     files = [read("recipe", name_or_path)]
     while (base := files[0].extends) is not None:

@@ -1,4 +1,5 @@
-"""The options of experiment trackers: the run's names in trackers, and the data that is logged besides metrics."""
+"""The options of experiment trackers: the run's names in the trackers, and the data that is logged in addition to
+metrics."""
 
 from __future__ import annotations
 
@@ -34,6 +35,7 @@ class TrackingOptions(Options):
         10,
         ge=1,
         description=(
-            "number of training steps between two logged rollout tables; the first training step always logs a table"
+            "number of training steps between two logged rollout tables; a table is always logged after the first "
+            "training step"
         ),
     )

@@ -1,4 +1,4 @@
-"""The options of the training loop, for its length, its evaluations and its checkpoints. Imports no torch."""
+"""The options of the training loop, which set its length, evaluations and checkpoints. Imports no torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from outrider.options import Options
 
 
 class TrainOptions(Options):
-    """The length of a run, and how often it evaluates and saves. A run ends when it reaches the first of its limits."""
+    """The length of a run, and how often the run evaluates the policy and saves checkpoints. A run ends when it reaches
+    the first of its limits."""
 
     problems: int = Field(32, ge=1, description="number of problems per training step")
     steps: int | None = Field(None, ge=0, description="maximum number of training steps; null: no limit")
@@ -27,15 +28,15 @@ class TrainOptions(Options):
         0,
         ge=0,
         description=(
-            "number of training steps between evaluations; 0: no evaluations during training, except those of "
-            "evaluate_at"
+            "number of training steps between evaluations; 0: no evaluations during training, except those that "
+            "evaluate_at requests"
         ),
     )
     evaluate_at: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
         [],
         description=(
-            "fractions of the training budget, such as 0.5; for each fraction, an extra evaluation follows the first "
-            "training step that reaches it"
+            "fractions of the training budget, such as 0.5; when training reaches one of these fractions, an extra "
+            "evaluation runs after that training step"
         ),
     )
     save_every: int = Field(20, ge=1, description="number of training steps between checkpoints")
@@ -51,16 +52,17 @@ class TrainOptions(Options):
     lag: Literal[0, 1] = Field(
         0,
         description=(
-            "number of training steps by which the weights used for sampling lag behind; 0: sample after the update; "
-            "1: sample the next batch during the update (only with vLLM servers or on a CPU)"
+            "number of training steps by which the sampling weights lag behind the trained weights; 0: sample each "
+            "batch after the previous update; 1: sample each batch during the previous update (only with vLLM servers "
+            "or on a CPU)"
         ),
     )
     ranks: int = Field(
         0,
         ge=0,
         description=(
-            "number of training processes; 0: a single process on a GPU machine, otherwise one process per CPU core "
-            "(one per two cores if sampling runs in separate processes)"
+            "number of training processes; 0: a single process on a GPU machine; without a GPU, one process per CPU "
+            "core, or one per two cores if sampling runs in separate processes"
         ),
     )
 

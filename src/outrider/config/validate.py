@@ -55,8 +55,8 @@ class Validate(Options):
         5,
         ge=1,
         description=(
-            "length n of the n-grams (of words, numbers and symbols) by which texts are compared to find near "
-            "duplicates"
+            "length n of the n-grams, counted in words, numbers and symbols; texts that share many n-grams count as "
+            "near duplicates"
         ),
     )
     near: float = Field(

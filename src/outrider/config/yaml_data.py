@@ -73,7 +73,7 @@ _Dumper.add_representer(
 
 @functools.lru_cache(maxsize=256)
 def _parsed(text: str) -> Any:
-    """Parse a text, with a cache, since parsing a file takes 4 ms and many recipes extend the same files."""
+    """Parse a text. The result is cached, since parsing a file takes 4 ms and many recipes extend the same files."""
     return yaml.load(text, Loader=_Loader)
 
 
@@ -81,7 +81,7 @@ def read_yaml(text: str, where: str) -> Any:
     """Return the data of one YAML document; ``where`` names the source in error messages.
 
     Raises:
-        UserError: the text is not YAML, or a key is repeated or is not a name. The message has the line number.
+        UserError: the text is not YAML, or a key is repeated or is not a name. The message includes the line number.
 
     >>> read_yaml("lr: 1e-4\\ntokens: 1_600_000\\nanswer: no", "x.yaml")
     {'lr': 0.0001, 'tokens': 1600000, 'answer': 'no'}
@@ -109,7 +109,7 @@ def dump_yaml(data: Any) -> str:
 
 
 def flow(data: Any) -> str:
-    """Return plain data as YAML on one line, as one would write it on the command line.
+    """Return plain data as YAML on one line, as a user would write the data on the command line.
 
     >>> flow({"gym": {"dataset": "chain_sum", "config": {"max_terms": 3}}})
     '{gym: {dataset: chain_sum, config: {max_terms: 3}}}'

@@ -1,4 +1,5 @@
-"""Pass@k training with an annealed k: the objective is pass@k early in the run and pass@1 late in the run."""
+"""Pass@k training with an annealed k: the objective is pass@k early in the run, and by default pass@1 late in the
+run."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ class AnnealedPassK(Baseline):
     variant: Literal["training", "pkpo", "pkpo_centred"] = Field(
         "training",
         description=(
-            "advantage estimator: from the paper Pass@k Training (training), PKPO with the baseline from its paper "
+            "advantage estimator: as in the paper Pass@k Training (training), as in the PKPO paper with its baseline "
             "(pkpo), or PKPO's transformed rewards minus their group mean (pkpo_centred)"
         ),
     )

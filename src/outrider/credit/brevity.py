@@ -38,7 +38,7 @@ class Brevity(RewardShaper):
     weight: float = Field(
         1.0,
         ge=0,
-        description="reward difference between the group's shortest and its longest response, if both are successes",
+        description="difference in reward between the group's shortest and longest responses if both are successes",
     )
 
     def rewards(self, members: Members, step: int) -> Floats:

@@ -41,16 +41,16 @@ class Difficulty(Shaper):
         0.4,
         gt=0,
         description=(
-            "minimum factor on an advantage; the most common outcomes (successes in groups that mostly succeed, "
-            "failures in groups that mostly fail) get factors near it"
+            "minimum factor on an advantage; expected outcomes (successes in groups that mostly succeed, and failures "
+            "in groups that mostly fail) get a factor close to this minimum"
         ),
     )
     high: float = Field(
         1.5,
         gt=0,
         description=(
-            "maximum factor on an advantage; the rarest outcomes (successes in groups that mostly fail, failures in "
-            "groups that mostly succeed) get factors near it"
+            "maximum factor on an advantage; rare outcomes (successes in groups that mostly fail, and failures in "
+            "groups that mostly succeed) get a factor close to this maximum"
         ),
     )
     midpoint: float = Field(

@@ -51,7 +51,7 @@ class Novelty(Shaper):
             "likelihood"
         ),
     )
-    cap: float = Field(0.5, ge=0, description="maximum novelty bonus, as a fraction of the success's advantage")
+    cap: float = Field(0.5, ge=0, description="maximum novelty bonus of a success, as a fraction of its advantage")
     degenerate_cap: float | None = Field(
         None,
         gt=0,

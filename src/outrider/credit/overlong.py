@@ -38,7 +38,8 @@ class Overlong(RewardShaper):
         description="maximum response length in tokens, at which the penalty is largest; must equal sample.max_tokens",
     )
     buffer: int = Field(
-        ge=1, description="length in tokens of the range below max_tokens over which the penalty rises linearly from 0"
+        ge=1,
+        description="number of tokens before max_tokens over which the penalty rises linearly from 0 to its maximum",
     )
     weight: float = Field(
         1.0, ge=0, description="maximum penalty, subtracted from the reward of a response at the length limit"

@@ -60,14 +60,17 @@ class PassK(Baseline):
     variant: Literal["training", "pkpo", "pkpo_centred"] = Field(
         "training",
         description=(
-            "advantage estimator: from the paper Pass@k Training (training), PKPO with the baseline from its paper "
+            "advantage estimator: as in the paper Pass@k Training (training), as in the PKPO paper with its baseline "
             "(pkpo), or PKPO's transformed rewards minus their group mean (pkpo_centred)"
         ),
     )
     epsilon: float = Field(
         1e-6,
         ge=0,
-        description="small constant added to the standard deviation by which the variant training divides advantages",
+        description=(
+            "small constant that avoids division by zero when the variant training divides advantages by the standard "
+            "deviation"
+        ),
     )
 
     def advantages(self, members: Members) -> Floats:

@@ -55,13 +55,13 @@ class Perplexity(Shaper):
         le=1,
         description=(
             "strength of the scaling; a positive value increases the absolute advantages of responses with low "
-            "perplexity; a negative value, of responses with high perplexity"
+            "perplexity, and a negative value increases those of responses with high perplexity"
         ),
     )
     drop_outliers: bool = Field(
         False,
         description=(
-            "whether to exclude responses with outlying perplexity from the group's mean and standard deviation"
+            "whether to exclude responses whose perplexity is an outlier from the group's mean and standard deviation"
         ),
     )
     clamp: tuple[float, float] | None = Field(

@@ -57,7 +57,10 @@ class Position(Shaper):
     cap: float | None = Field(
         None,
         gt=0,
-        description="maximum bonus on a token, as a fraction of the token's absolute advantage; null: no such limit",
+        description=(
+            "maximum bonus on a token, as a fraction of the token's absolute advantage; null: no limit relative to the "
+            "advantage"
+        ),
     )
     first_step: int = Field(1, ge=1, description="first training step in which advantages get the bonus")
     steps: int | None = Field(

@@ -44,7 +44,7 @@ class Quantile(Baseline):
         0.4,
         gt=0,
         lt=1,
-        description="level (between 0 and 1) of the quantile of the group's rewards that serves as the baseline",
+        description="level of the quantile, from 0 to 1; this quantile of the group's rewards serves as the baseline",
     )
     interpolate: bool = Field(
         False,

@@ -53,15 +53,15 @@ class ReinforcePP(BatchBaseline):
     group_mean: bool = Field(
         True,
         description=(
-            "whether to subtract the group's mean reward before the z-score over the batch is computed (REINFORCE++ w/ "
-            "Baseline)"
+            "whether to subtract the group's mean reward before computing z-scores over the batch, as in REINFORCE++ "
+            "w/ Baseline"
         ),
     )
     weight: Literal["sequence", "token"] = Field(
         "sequence",
         description=(
-            "weighting in the batch mean and standard deviation: each response counts once (sequence), or once per "
-            "token (token, as in the released code)"
+            "weighting in the batch mean and standard deviation: each response counts once (sequence), or each token "
+            "counts once, as in the released code (token)"
         ),
     )
     epsilon: float = Field(

@@ -23,22 +23,22 @@ class RewardOptions(Options):
     unparseable: float | None = Field(
         0.0,
         description=(
-            "reward of a response in which the verifier finds no answer; null: no reward; the response gets advantage "
-            "0 and does not count in baselines"
+            "reward of a response in which the verifier finds no answer; null: no reward, so that the response gets "
+            "advantage 0 and is not counted in baselines"
         ),
     )
     timeout: float | None = Field(
         None,
         description=(
-            "reward of a response whose verification times out; null: no reward; the response gets advantage 0 and "
-            "does not count in baselines"
+            "reward of a response whose verification times out; null: no reward, so that the response gets advantage 0 "
+            "and is not counted in baselines"
         ),
     )
     error: float | None = Field(
         None,
         description=(
-            "reward of a response on which the verifier fails with an error; null: no reward; the response gets "
-            "advantage 0 and does not count in baselines"
+            "reward of a response on which the verifier fails with an error; null: no reward, so that the response "
+            "gets advantage 0 and is not counted in baselines"
         ),
     )
 

@@ -66,7 +66,7 @@ class Smoothing(Shaper):
     likelihood: Literal["mean", "sum"] = Field(
         "mean",
         description=(
-            "surprisal (negative log-likelihood) of a response: mean over its tokens (mean), or sum over its tokens "
+            "whether a response's surprisal (negative log-likelihood) is the mean over its tokens (mean) or the sum "
             "(sum)"
         ),
     )

@@ -34,7 +34,10 @@ class Bm25(Retriever):
         0.4,
         ge=0,
         le=1,
-        description="parameter b of BM25, the strength of normalisation by passage length; 0: none; 1: full",
+        description=(
+            "parameter b of BM25, the strength of normalisation by passage length; 0: no normalisation; 1: full "
+            "normalisation"
+        ),
     )
 
     @property

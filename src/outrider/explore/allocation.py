@@ -30,7 +30,7 @@ class Allocation(PlansAhead, Stage):
         8,
         ge=1,
         description=(
-            "mean number of rollouts per problem; a training step with P problems samples exactly n times P rollouts"
+            "mean number of rollouts per problem; a training step with P problems samples exactly n * P rollouts"
         ),
     )
     min_n: int = Field(2, ge=1, description="minimum number of rollouts per problem in a training step")

@@ -71,8 +71,8 @@ class Branch(Stage):
     which: Literal["failed", "all", "by_accuracy"] = Field(
         "failed",
         description=(
-            "rollouts that may be branched: unsuccessful rollouts (failed), all rollouts (all), or a share of a "
-            "problem's rollouts that shrinks as the pass rate rises (by_accuracy)"
+            "rollouts that may be branched: failures only (failed), all rollouts (all), or a share of each problem's "
+            "rollouts, which is smaller for higher pass rates (by_accuracy)"
         ),
     )
     segment: AnySegmenter = Field(

@@ -64,8 +64,8 @@ class Choose(PlansAhead, Stage):
         gt=0,
         le=1,
         description=(
-            "threshold as a fraction of the best difficulty level's predicted learning value per token; problems at or "
-            "above the threshold are always accepted"
+            "fraction of the best difficulty level's predicted learning value per token; a problem is always accepted "
+            "if its value is at least this fraction of the best value"
         ),
     )
     k: int = Field(
@@ -79,7 +79,7 @@ class Choose(PlansAhead, Stage):
         0.02,
         gt=0,
         le=1,
-        description="minimum probability with which a problem is accepted, however low its predicted learning value",
+        description="minimum probability of accepting a problem, even if its predicted learning value is very low",
     )
 
     _model: PassRateModel = PrivateAttr(default_factory=PassRateModel)

@@ -84,15 +84,15 @@ class Commit(Stage):
         9,
         ge=0,
         description=(
-            "maximum number of rounds per training step in which new problems are tried; the rounds stop early once "
-            "`target` problems are accepted"
+            "maximum number of rounds of new problems per training step; the rounds stop early once `target` problems "
+            "are accepted"
         ),
     )
     evict: bool = Field(
         True,
         description=(
-            "whether to skip problems whose rollouts all succeeded in an earlier training step, while other problems "
-            "remain"
+            "whether to skip problems whose rollouts all succeeded in an earlier training step, as long as other "
+            "problems are available"
         ),
     )
 

@@ -58,7 +58,7 @@ class Tfidf(Embedder):
         2,
         ge=1,
         le=8,
-        description="maximum length n of the n-grams by which texts are compared; shorter n-grams are included",
+        description="maximum length n of the n-grams used to compare texts; shorter n-grams are also used",
     )
 
     _counter: Any = PrivateAttr(None)

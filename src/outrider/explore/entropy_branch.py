@@ -95,8 +95,8 @@ class EntropyBranch(Stage):
         ge=0,
         le=1000,
         description=(
-            "increase in branching probability for each nat by which the entropy after a boundary exceeds the entropy "
-            "at the start of the response"
+            "slope of the branching probability, per nat of difference between the entropy after a boundary and the "
+            "entropy at the start of the response"
         ),
     )
     threshold: float | None = Field(

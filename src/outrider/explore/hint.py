@@ -55,14 +55,14 @@ class Hint(Stage):
         [0.5, 0.25],
         min_length=1,
         description=(
-            "fractions of the solution's characters to reveal as the hint; the run is divided into equal parts, and "
-            "each part uses the next fraction"
+            "fractions of the solution's characters to reveal as the hint; the run is divided into equal parts, one "
+            "for each fraction"
         ),
     )
     template: str = Field(
         "{question}\n\n## Hint.{hint}",
         description=(
-            "template that replaces the question in the prompt; {question} stands for the question, {hint} for the "
+            "template that replaces the question in the prompt; {question} stands for the question, and {hint} for the "
             "revealed beginning of the solution"
         ),
     )

@@ -65,8 +65,8 @@ class Invest(PlansAhead, Stage):
         8,
         ge=1,
         description=(
-            "token budget of a training step, expressed as a number of rollouts per problem if all problems got "
-            "equally many"
+            "token budget of a training step, expressed as the number of rollouts per problem under a uniform "
+            "allocation"
         ),
     )
     min_n: int = Field(

@@ -64,8 +64,8 @@ class Keep(Stage):
         None,
         ge=1,
         description=(
-            "maximum number of kept successes per problem, and also the maximum number of kept failures per problem; "
-            "null: no limits"
+            "maximum number of successes to keep per problem; the same limit applies separately to failures; null: no "
+            "limit"
         ),
     )
     mass: float = Field(
@@ -73,8 +73,8 @@ class Keep(Stage):
         gt=0,
         le=1,
         description=(
-            "probability mass for ranking by branching factor, which is the number of most probable tokens that "
-            "together reach this mass"
+            "probability mass that defines the branching factor, which is the smallest number of tokens that together "
+            "reach this mass"
         ),
     )
 

@@ -81,8 +81,8 @@ class Knapsack(Allocation):
         16,
         ge=1,
         description=(
-            "number of a problem's latest rollouts from which its pass rate is estimated; the rollouts of its latest "
-            "training step always count"
+            "number of most recent rollouts from which a problem's pass rate is estimated; all rollouts of the "
+            "problem's latest training step are always used"
         ),
     )
     known: int = Field(
@@ -98,8 +98,8 @@ class Knapsack(Allocation):
         gt=0,
         lt=1,
         description=(
-            "target probability that a group has both successes and failures; budget left once every group reaches "
-            "this target goes to unsolved problems"
+            "target probability that a group has both successes and failures; once every group reaches this target, "
+            "the remaining budget goes to unsolved problems"
         ),
     )
 

@@ -87,15 +87,15 @@ class Prefixed(Stage):
         ge=0,
         lt=1,
         description=(
-            "amount by which the prefix length (a fraction of the stored success) changes each time a problem is "
-            "sampled again, so that about half of the continuations succeed; 0: random lengths"
+            "change in prefix length, as a fraction of the stored success, each time a problem is sampled again; the "
+            "length moves towards the point at which half of the continuations succeed; 0: random lengths"
         ),
     )
     given: bool = Field(
         False,
         description=(
-            "whether to take prefixes of the task's own solution for problems without a stored success; false: skip "
-            "these problems"
+            "whether to use prefixes of the task's solution for problems without a stored success; false: skip these "
+            "problems"
         ),
     )
     stream: str = Field(

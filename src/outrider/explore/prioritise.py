@@ -119,8 +119,8 @@ class Prioritise(Stage):
         gt=0,
         lt=1,
         description=(
-            "confidence level of the pass-rate intervals; problems whose interval one more rollout would narrow most "
-            "get the most rollouts"
+            "confidence level of the pass-rate intervals; a problem gets more rollouts if one more rollout would "
+            "narrow its interval more"
         ),
     )
     bonus: float = Field(
@@ -134,8 +134,8 @@ class Prioritise(Stage):
     cumulative: bool = Field(
         False,
         description=(
-            "whether the exploration bonus grows with the number of rollouts in the whole training step; false: with "
-            "the number in the current round only"
+            "whether the exploration bonus grows with the number of rollouts in the whole training step; false: it "
+            "grows only with the number of rollouts in the current round"
         ),
     )
     skip_solved: bool = Field(

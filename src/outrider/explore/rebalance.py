@@ -64,8 +64,8 @@ class Rebalance(Stage):
     schedule: Schedule = Field(
         "hw",
         description=(
-            "target for the sum of a problem's absolute advantages: the sum at pass rate 1/2 (et), or up to twice that "
-            "sum for harder problems (hw)"
+            "target for the sum of a problem's absolute advantages: the sum at pass rate 1/2 (et), or a target that "
+            "rises with difficulty to at most twice that sum (hw)"
         ),
     )
     n_max: int = Field(
@@ -79,8 +79,7 @@ class Rebalance(Stage):
         None,
         ge=1,
         description=(
-            "value of n_max at the end of training, approached linearly from the initial n_max; null: n_max stays "
-            "constant"
+            "value of n_max at the end of training; n_max changes linearly to this value; null: n_max stays constant"
         ),
     )
     std: bool = Field(

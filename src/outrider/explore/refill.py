@@ -72,8 +72,8 @@ class Refill(Stage):
         10,
         ge=0,
         description=(
-            "maximum number of rounds in which new problems are sampled; 0: drop groups with equal outcomes without "
-            "replacing them"
+            "maximum number of rounds in which new problems are sampled; 0: drop groups whose outcomes are all equal, "
+            "and do not replace them"
         ),
     )
     oversample: int = Field(
@@ -86,8 +86,8 @@ class Refill(Stage):
     surplus: Literal["drop", "keep"] = Field(
         "drop",
         description=(
-            "treatment of groups with both successes and failures in excess of the target: drop them (drop) or train "
-            "on them too (keep)"
+            "treatment of surplus groups if more groups than the target have both successes and failures: drop them "
+            "(drop), or train on them too (keep)"
         ),
     )
 

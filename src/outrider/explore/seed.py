@@ -39,15 +39,15 @@ class ExemplarTemplate(Options):
         " provide the detailed solution.\n</task>\n\n<examples>\n{examples}</examples>\n\n"
         "<new_problem>{question}</new_problem>",
         description=(
-            "template of the whole prompt; {examples} stands for the formatted in-context examples, {question} for the "
-            "problem's question"
+            "template of the whole prompt; {examples} stands for the formatted in-context examples, and {question} for "
+            "the problem's question"
         ),
     )
     example: str = Field(
         ' <example id="{number}">\n  <problem>{problem}</problem>\n  <solution>{solution}</solution>\n </example>\n',
         description=(
             "template of one in-context example; {problem} stands for the example's question, {solution} for its "
-            "solution, {number} for its position from 1"
+            "solution, and {number} for its position, counted from 1"
         ),
     )
 
@@ -144,8 +144,8 @@ class Seed(Options):
     trained: Literal["as_generated", "original", "excluded"] = Field(
         "as_generated",
         description=(
-            "prompt used when training on rollouts that were sampled with examples: the prompt with examples "
-            "(as_generated), or the plain prompt (original); excluded: do not train on them"
+            "training on rollouts that were sampled with examples: with the same prompt (as_generated), with the plain "
+            "prompt (original), or not at all (excluded)"
         ),
     )
     capacity: int = Field(

@@ -74,8 +74,8 @@ class Skip(PlansAhead, Stage):
         ge=0.02,
         le=1,
         description=(
-            "minimum probability with which a problem is sampled, however often its rollouts have all succeeded or all "
-            "failed"
+            "minimum probability of sampling a problem, even if its rollouts have all succeeded or all failed many "
+            "times"
         ),
     )
 

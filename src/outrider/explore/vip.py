@@ -104,8 +104,7 @@ class Vip(Allocation):
         gt=0,
         lt=0.5,
         description=(
-            "minimum distance of observed and predicted pass rates from 0 and from 1; pass rates closer to 0 or 1 are "
-            "clipped"
+            "margin for clipping pass rates: observed and predicted pass rates are clipped to [epsilon, 1 - epsilon]"
         ),
     )
 

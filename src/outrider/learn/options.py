@@ -66,8 +66,8 @@ class LearnOptions(Options):
         1,
         ge=1,
         description=(
-            "number of mini-batches, with one optimizer update each, into which a training step's rollouts are "
-            "divided; rollouts of the same problem stay together"
+            "number of mini-batches per training step, with one optimizer update per mini-batch; rollouts of the same "
+            "problem stay in one mini-batch"
         ),
     )
     epochs: int = Field(
@@ -94,7 +94,7 @@ class LearnOptions(Options):
         AUTO,
         description=(
             "whether to recompute activations in the backward pass, which needs less memory but more time; auto: only "
-            "if memory would otherwise be too small"
+            "if the activations do not fit in memory"
         ),
     )
 

@@ -43,7 +43,7 @@ class PolicyOptions(Options):
         True,
         description=(
             "whether to check, after loading, that Outrider's forward pass gives the same log-probabilities as the "
-            "model's own (docs/models.md)"
+            "model's own forward pass; see docs/models.md"
         ),
     )
 
@@ -69,15 +69,16 @@ class LoraOptions(Options):
         16,
         ge=1,
         description=(
-            "rank of each LoRA adapter, the inner dimension of its two matrices; larger ranks train more parameters"
+            "rank of each LoRA adapter (the inner dimension of its two matrices); a larger rank means more trainable "
+            "parameters"
         ),
     )
     alpha: float = Field(
         32.0,
         gt=0,
         description=(
-            "LoRA scale: the product of an adapter's two matrices is multiplied by alpha / rank before it is added to "
-            "the weights"
+            "LoRA scale; the product of an adapter's two matrices is multiplied by alpha / rank, and then added to the "
+            "weights"
         ),
     )
     targets: Literal["all-linear"] | list[str] = Field(
@@ -105,7 +106,7 @@ class NewModel(Options):
         gt=0,
         le=1,
         description=(
-            "standard deviation of the random initial weights; with 1/sqrt(width), a model learns to copy tokens sooner"
+            "standard deviation of the random initial weights; a model learns to copy tokens sooner with 1/sqrt(width)"
         ),
     )
 
@@ -119,8 +120,8 @@ class TrainedPolicyOptions(PolicyOptions):
     export: Literal["merged", "adapter"] = Field(
         "merged",
         description=(
-            "weights that are saved as the trained model: the full model with the adapter merged in (merged), or only "
-            "the adapter (adapter, requires lora)"
+            "content of the saved model: the full model, with any adapter merged in (merged), or only the adapter, "
+            "which requires lora (adapter)"
         ),
     )
 
@@ -153,8 +154,8 @@ class ServiceOptions(Options):
         1,
         ge=1,
         description=(
-            "multiple to which the number of sequences per update is padded, for services that compile once for each "
-            "number of sequences (SkyRL with JAX); 1: no padding"
+            "padding unit: the number of sequences per update is padded to a multiple of this value; useful for "
+            "services that compile once for each number of sequences, such as SkyRL with JAX; 1: no padding"
         ),
     )
 

@@ -16,8 +16,8 @@ class Aggregate(Options):
     denominator: Literal["all", "with_signal"] = Field(
         "all",
         description=(
-            "sequences counted in the loss denominator: all sequences (all), or only those with a non-zero advantage "
-            "(with_signal); with_signal also excludes the other sequences from training"
+            "sequences counted in the loss denominator: all sequences (all), or only sequences with a non-zero "
+            "advantage (with_signal); with_signal excludes all other sequences from training"
         ),
     )
 

@@ -33,16 +33,16 @@ class EntropyOptions(Options):
         0.0,
         ge=0,
         description=(
-            "coefficient of the entropy bonus in the loss; 0: no bonus; if target is set, this is only the coefficient "
-            "in the first training step"
+            "coefficient of the entropy bonus in the loss; 0: no bonus; if target is set, this coefficient applies "
+            "only to the first training step"
         ),
     )
     target: float | None = Field(
         None,
         gt=0,
         description=(
-            "target entropy in nats per token: the coefficient of the bonus rises below the target and falls above it; "
-            "null: constant coefficient"
+            "target entropy in nats per token: the coefficient of the bonus rises while the entropy is below the "
+            "target, and falls while it is above; null: constant coefficient"
         ),
     )
     step: float = Field(

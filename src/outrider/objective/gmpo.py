@@ -35,7 +35,7 @@ class Gmpo(Bounded):
         ge=0,
         strict=True,
         description=(
-            "clip range below 0 of a token's log ratio: with a negative advantage, the log ratio is clipped at -low"
+            "lower clip range of a token's log ratio: if the advantage is negative, the log ratio is at least -low"
         ),
     )
     high: float = Field(
@@ -43,7 +43,7 @@ class Gmpo(Bounded):
         ge=0,
         strict=True,
         description=(
-            "clip range above 0 of a token's log ratio: with a positive advantage, the log ratio is clipped at high"
+            "upper clip range of a token's log ratio: if the advantage is positive, the log ratio is at most high"
         ),
     )
 

@@ -21,8 +21,8 @@ class Mask(Correction):
     level: WeightLevel = Field(
         "sequence",
         description=(
-            "level of the importance weight: each token (token), or each response, as the product of its token weights "
-            "(sequence) or as their geometric mean (geometric)"
+            "level of the importance weight: one weight per token (token), or one weight per response, which is the "
+            "product (sequence) or geometric mean (geometric) of its token weights"
         ),
     )
     low: float = Field(

@@ -81,8 +81,8 @@ class ObjectiveOptions(Options):
     select: Annotated[Selection, ComponentOf(SELECTIONS, "token selection", Selection)] | None = Field(
         None,
         description=(
-            "rule that selects tokens in each optimizer batch, and excludes them from the loss or changes their loss; "
-            "null: no selection"
+            "rule that selects tokens in each optimizer batch and either excludes them from the loss or changes their "
+            "loss; null: no selection"
         ),
     )
     kl: Kl = Field(
@@ -94,8 +94,8 @@ class ObjectiveOptions(Options):
     correction: Annotated[Correction, ComponentOf(CORRECTIONS, "correction", Correction)] | None = Field(
         None,
         description=(
-            "off-policy correction if sampler and learner compute different probabilities; null: use the sampler's "
-            "log-probabilities in the importance ratio"
+            "off-policy correction for cases where sampler and learner compute different probabilities; null: use the "
+            "sampler's log-probabilities in the importance ratio"
         ),
     )
     aggregate: Annotated[Aggregate, ComponentOf(AGGREGATES, "way to aggregate", Aggregate)] = Field(
@@ -106,15 +106,15 @@ class ObjectiveOptions(Options):
         {"main": 1.0},
         min_length=1,
         description=(
-            "weight of each loss stream (by name) in the total loss; the weight also applies to the stream's KL and "
-            "entropy terms"
+            "weights of the loss streams in the total loss, keyed by stream name; a weight also applies to the "
+            "stream's KL and entropy terms"
         ),
     )
     prefix: PrefixPolicy = Field(
         "mask",
         description=(
-            "training of prefix tokens that several branches share: once, with the parent's advantage (mask); once, "
-            "with the branches' mean advantage (count_once); or in every branch (repeat)"
+            "method of training on prefix tokens that several branches share: once, with the parent's advantage "
+            "(mask); once, with the branches' mean advantage (count_once); or in every branch (repeat)"
         ),
     )
 

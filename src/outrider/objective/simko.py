@@ -59,20 +59,22 @@ class Simko(Bounded):
         ge=0,
         lt=1,
         description=(
-            "quantile of the token entropies in a response; tokens above it are forking tokens, to which top, share "
-            "and penalty apply"
+            "quantile of the token entropies in a response; tokens with entropy above this quantile are forking "
+            "tokens, to which top, share and penalty apply"
         ),
     )
     top: int = Field(
         3,
         ge=1,
-        description="number of most probable tokens that share part of the gradient of a success at a forking token",
+        description=(
+            "number of most probable tokens among which part of a success's gradient at a forking token is shared"
+        ),
     )
     share: float = Field(
         0.01,
         ge=0,
         le=1,
-        description="fraction of the gradient of a success at a forking token that goes to the most probable tokens",
+        description="fraction of a success's gradient at a forking token that goes to the most probable tokens",
     )
     penalty: float = Field(
         1.1,

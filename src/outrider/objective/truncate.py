@@ -19,8 +19,8 @@ class Truncate(Correction):
     level: WeightLevel = Field(
         "token",
         description=(
-            "level of the importance weight: each token (token), or each response, as the product of its token weights "
-            "(sequence) or as their geometric mean (geometric)"
+            "level of the importance weight: one weight per token (token), or one weight per response, which is the "
+            "product (sequence) or geometric mean (geometric) of its token weights"
         ),
     )
     cap: float = Field(2.0, gt=0, description="maximum importance weight; larger weights are set to this value")

@@ -49,7 +49,8 @@ class SampleOptions(Options):
         "auto",
         description=(
             "implementation of the forward pass: Outrider's decoder (fused), the model's layers with Outrider's "
-            "attention (packed), or the model's own code (plain); auto: the fastest with the same results as plain"
+            "attention (packed), or the model's own code (plain); auto: the fastest implementation with the same "
+            "results as plain"
         ),
     )
 
@@ -86,20 +87,20 @@ class Vllm(SamplerEngine):
     )
     folder: str | None = Field(
         None,
-        description="folder through which new weights are passed to vLLM; null: the temporary folder of this machine",
+        description="folder through which new weights are passed to vLLM; null: this machine's temporary folder",
     )
     memory: Auto | Annotated[float, Field(gt=0, le=1)] = Field(
         AUTO,
         description=(
-            "fraction of GPU memory that vLLM inside the run's processes may use, weights included; auto: the fraction "
-            "that vLLM is estimated to need"
+            "fraction of GPU memory, including weights, that vLLM may use if it runs inside the run's processes; auto: "
+            "the fraction that vLLM is estimated to need"
         ),
     )
     sleep: bool = Field(
         False,
         description=(
-            "whether vLLM inside the run's processes frees its GPU memory during updates (vLLM's sleep mode); slower, "
-            "but updates can use this memory"
+            "whether vLLM, if it runs inside the run's processes, frees its GPU memory during updates (vLLM's sleep "
+            "mode); slower, but updates can use this memory"
         ),
     )
     in_flight: int = Field(

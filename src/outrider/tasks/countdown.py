@@ -51,8 +51,8 @@ class Countdown(Task):
         (3, 4, 5, 6),
         min_length=1,
         description=(
-            "possible counts of given numbers per problem, drawn with equal probability; each count is a difficulty "
-            "level"
+            "possible counts of the numbers that a problem gives, drawn with equal probability; each count is a "
+            "difficulty level"
         ),
     )
     highest: int = Field(12, ge=2, le=99, description="largest number that may be given in a problem")
@@ -61,7 +61,7 @@ class Countdown(Task):
         ge=4,
         le=999,
         description=(
-            "maximum of the target number, and of the intermediate results in the solution from which the problem is "
+            "upper limit on the target number, and on intermediate results in the solution from which a problem is "
             "generated"
         ),
     )

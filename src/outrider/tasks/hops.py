@@ -66,8 +66,8 @@ class Hops(TurnTask):
         (1, 2, 3, 4, 5, 6),
         min_length=1,
         description=(
-            "possible numbers of hops (relations to follow) per question, drawn with equal probability; each number is "
-            "a difficulty level"
+            "possible numbers of hops (relations to follow) per question, drawn with equal probability; each number of "
+            "hops is a difficulty level"
         ),
     )
     astray: float = Field(
@@ -75,8 +75,8 @@ class Hops(TurnTask):
         ge=0,
         le=1,
         description=(
-            "probability that a relation on the way to the answer also leads to a dead-end entity; the last relation "
-            "never does"
+            "probability that a relation on the path to the answer also leads to a dead-end entity; the last relation "
+            "never leads to one"
         ),
     )
     pool: int | None = Field(

@@ -92,14 +92,14 @@ class PythonTool(TurnTable):
         5,
         ge=1,
         description=(
-            "CPU time limit in seconds for a code block, which includes running the rollout's earlier blocks again"
+            "CPU time limit in seconds for a code block, including the time to run the rollout's earlier blocks again"
         ),
     )
     sandbox: Isolation = Field(
         "required",
         description=(
-            "isolation of the policy's code: in a sandbox (required), or without isolation, with all rights of this "
-            "user (none)"
+            "isolation of the policy's code: in a sandbox (required), or without isolation, with all permissions of "
+            "this user (none)"
         ),
     )
     limits: TurnLimits = Field(

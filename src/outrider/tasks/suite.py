@@ -37,7 +37,8 @@ class TestSet(Options):
     old_keys: ClassVar[Mapping[str, str]] = _OLD_KEYS
 
     data: str = Field(
-        min_length=1, description="name of the file with this test set, in the folder given by the suite's option data"
+        min_length=1,
+        description="name of the file that contains this test set, in the folder given by the suite's option data",
     )
     hub: str | None = Field(
         None,

@@ -88,13 +88,13 @@ class Table(Task):
         None,
         min_length=1,
         description=(
-            "training problems: a file (formats: outrider.tasks.rows) or hf:name@config:split; null: evaluation only"
+            "training problems: a file (see outrider.tasks.rows) or hf:name@config:split; null: evaluation only"
         ),
     )
     heldout_data: str = Field(min_length=1, description="held-out problems, in the same formats as train_data")
     prompt: str = Field(
         PROMPT,
-        description="prompt template with {field} placeholders ({{, }} for braces), or the name of a shipped template",
+        description="prompt template with {field} placeholders ({{ for {, }} for }), or a shipped template's name",
     )
     question: str = Field("problem", description="table field that fills {question} in a shipped prompt template")
     messages: str | None = Field(
@@ -106,17 +106,17 @@ class Table(Task):
     skip: Skipped | list[Skipped] | None = Field(
         None,
         description=(
-            "rows to skip: rows without an answer or question (empty), rows whose prompt is too long (long); null: "
-            "raise an error for such rows"
+            "rows to skip: rows without an answer or question (empty), or rows with too long a prompt (long); null: "
+            "raise an error for all these rows"
         ),
     )
     solution: str | None = Field(
-        None, min_length=1, description="training-table field with a worked solution; null: no solutions"
+        None, min_length=1, description="field of the training table with a worked solution; null: no solutions"
     )
     id: str | None = Field(None, description="table field that holds the problem's id; null: use a hash of the prompt")
     level: str | None = Field(
         None,
-        description="table field with a problem's level (such as difficulty), required in held-out data; null: none",
+        description="table field with the level (such as difficulty), required in held-out data; null: no levels",
     )
     levels: list[str] = Field([], description="levels whose problems are used for training; []: all levels")
     verifier: Annotated[Verifier, ComponentOf(VERIFIERS, "verifier", Verifier)] = Field(

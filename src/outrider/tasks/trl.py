@@ -65,8 +65,7 @@ class Trl(TurnTask):
     train_data: str = Field(
         min_length=1,
         description=(
-            "training problems: a file (formats: outrider.tasks.rows) or a Hugging Face Hub dataset "
-            "(hf:name@config:split)"
+            "training problems: a file (see outrider.tasks.rows) or a Hugging Face Hub dataset (hf:name@config:split)"
         ),
     )
     heldout_data: str = Field(min_length=1, description="held-out problems, in the same formats as train_data")

@@ -18,9 +18,7 @@ class TurnTable(TurnTask):
     the environments."""
 
     problems: Table = Field(
-        description=(
-            "table of problems with their prompts, answers and verifier, set by the options of the task `table`"
-        )
+        description="table of problems, with the same options as the task `table`: prompts, answers and the verifier"
     )
 
     @property

@@ -49,8 +49,8 @@ class Verifiers(TurnTask):
     config: dict[str, Any] = Field(
         default_factory=dict,
         description=(
-            "fields of the environment's EnvConfig, such as the id, the seats (agents), or options of the taskset "
-            "(except the taskset's id)"
+            "fields of the environment's EnvConfig, such as the id, the seats (agents) or taskset options; the "
+            "taskset's id cannot be set here"
         ),
     )
     python: str | None = Field(

@@ -56,8 +56,8 @@ class WordProblems(Task):
         (2, 3, 4, 5, 6, 7, 8),
         min_length=1,
         description=(
-            "possible numbers of calculations per problem, drawn with equal probability; each number is a difficulty "
-            "level"
+            "possible numbers of calculations per problem, drawn with equal probability; each number of calculations "
+            "is a difficulty level"
         ),
     )
     aside: int = Field(2, ge=0, le=4, description="maximum number of irrelevant sentences in a problem")
@@ -65,21 +65,21 @@ class WordProblems(Task):
         40,
         ge=4,
         le=99,
-        description="largest quantity that a problem's text may state; factors and prices are never larger than 5",
+        description="largest quantity in a problem's text; factors and prices are never larger than 5",
     )
     cap: int = Field(
         199,
         ge=100,
         le=999,
-        description="maximum of the results in a problem's solution, including intermediate results",
+        description="largest result, final or intermediate, in a problem's solution",
     )
     examples: float = Field(
         0.0,
         ge=0,
         le=1,
         description=(
-            "fraction of training prompts that begin with solved examples; in half of these, the examples have the "
-            "same structure as the problem"
+            "fraction of training prompts that begin with solved examples; in half of these prompts, the examples have "
+            "the same structure as the problem"
         ),
     )
     pool: int | None = Field(

@@ -38,15 +38,15 @@ class MultipleChoice(Verifier):
     options: str | list[str] | None = Field(
         None,
         description=(
-            "table field with all answer options (a list, or an object from label to text), or a list with one table "
-            "field per option; null: read letters only"
+            "table field that holds all answer options (as a list, or as an object from label to text), or list of "
+            "table fields with one option each; null: accept only letters as answers"
         ),
     )
     index: Literal[0, 1] | None = Field(
         None,
         description=(
-            "number (0 or 1) of the first option, if gold answers are option numbers; null: gold answers are letters "
-            "or texts of options"
+            "number (0 or 1) of the first option if gold answers are option numbers; null: gold answers are option "
+            "letters or option texts"
         ),
     )
 

@@ -39,15 +39,16 @@ class CodeVerifier(PooledVerifier):
         1.0,
         gt=0,
         description=(
-            "memory limit in GiB, applied separately to the tested program and to the growth of the verifier process"
+            "memory limit in GiB, which applies separately to the tested program and to the memory that the verifier "
+            "process allocates after its start"
         ),
     )
     cpu_seconds: int = Field(10, ge=1, description="limit on the program's CPU time in seconds for one test input")
     sandbox: Isolation = Field(
         "required",
         description=(
-            "isolation of the tested program: in a sandbox (required), or without isolation, with all rights of this "
-            "user (none)"
+            "isolation of the tested program: in a sandbox (required), or without isolation, with all permissions of "
+            "this user (none)"
         ),
     )
 
@@ -147,7 +148,7 @@ class UnitTests(CodeVerifier):
     entry_point: str | None = Field(
         None,
         description=(
-            "dataset column that holds the name of the function to pass to the tests' check(); null: the tests call "
+            "table field that holds the name of the function to pass to the tests' check(); null: the tests call "
             "functions by name"
         ),
     )
@@ -157,7 +158,7 @@ class UnitTests(CodeVerifier):
     prefix: str | None = Field(
         None,
         description=(
-            "table field with code to put before the response, for responses that continue given code; null: no such "
+            "table field with code to put before the response, used if responses continue given code; null: no such "
             "code"
         ),
     )

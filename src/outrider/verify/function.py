@@ -65,8 +65,8 @@ class Function(PooledVerifier):
     style: Style = Field(
         "plain",
         description=(
-            "way in which the function is called: with problem and response (plain), as TRL calls reward functions "
-            "(trl), or as the package verifiers does (verifiers)"
+            "calling convention of the function: with problem and response (plain), as TRL calls reward functions "
+            "(trl), or as the package verifiers calls reward functions (verifiers)"
         ),
     )
     completion: Literal["answer", "whole"] | None = Field(
@@ -87,8 +87,8 @@ class Function(PooledVerifier):
     gold: str | None = Field(
         None,
         description=(
-            "template of a correct response, with {field} placeholders for table fields, by which `outrider validate` "
-            "tests the function; null: no test"
+            "template of a correct response, with which `outrider validate` tests the function; {field} stands for a "
+            "table field; null: no test"
         ),
     )
 

@@ -65,8 +65,8 @@ class Maths(PooledVerifier):
     boxes: Literal["last", "first", "all"] = Field(
         "last",
         description=(
-            '\\boxed{} answers that count: the last one and any joined to it by "and" (last), only the first (first), '
-            "or all (all)"
+            '\\boxed{} answers that count: the last one and any that "and" joins to it (last), only the first one '
+            "(first), or all of them (all)"
         ),
     )
     no_box: Literal["unparseable", "answer_line", "last_number"] = Field(

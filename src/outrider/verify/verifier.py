@@ -82,7 +82,9 @@ class PooledVerifier(Verifier):
         2.0, gt=0, description="maximum memory, in GiB, that a verifier process may allocate after its start"
     )
     workers: int = Field(
-        1, ge=1, description="number of processes that verify responses in parallel, for each process of the run"
+        1,
+        ge=1,
+        description="number of processes that verify responses in parallel; each process of the run has this many",
     )
 
 

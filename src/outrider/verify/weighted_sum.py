@@ -34,7 +34,10 @@ class WeightedSum(PooledVerifier):
     )
     weights: list[float] | None = Field(
         None,
-        description="weight of each verifier's score in the sum, in the order of verifiers; null: weight 1 for all",
+        description=(
+            "weights of the verifiers' scores in the sum, in the same order as verifiers; null: weight 1 for every "
+            "verifier"
+        ),
     )
     success_at: float = Field(1.0, description="minimum weighted sum of scores at which a response counts as correct")
 

@@ -38,14 +38,16 @@ class Attention(Selector):
         ge=0,
         le=1,
         description=(
-            "quantile of the attention that a response's segments receive from later segments; branches start before "
-            "segments at or above this quantile"
+            "quantile of the attention that segments receive from later segments; branches start before segments whose "
+            "attention is at or above this quantile"
         ),
     )
     ahead: int = Field(
         4,
         ge=1,
-        description="minimum distance, in segments, between two segments for the attention between them to count",
+        description=(
+            "minimum distance in segments; attention between segments that are closer to each other does not count"
+        ),
     )
     distance: int = Field(
         512,

@@ -36,8 +36,8 @@ class Boundary(Selector):
         14,
         ge=1,
         description=(
-            "number of initial branching rounds in which rollouts branch in order, at the d-th segment boundary in "
-            "round d; later rounds branch at random boundaries"
+            "number of branching rounds with fixed boundaries: in round d, rollouts branch at their d-th segment "
+            "boundary; later rounds use random boundaries"
         ),
     )
     width: int = Field(

@@ -45,16 +45,16 @@ class Utility(Selector):
         ge=0,
         le=1000,
         description=(
-            "exponent of a branch point's relative position in the response (0 to 1) in its selection weight; larger "
-            "values favour later branch points; 0: no preference"
+            "exponent of a branch point's selection weight r^gamma, where r is the relative position in the response "
+            "(0 to 1); larger values favour later branch points; 0: no preference"
         ),
     )
     memory: int = Field(
         10_000,
         ge=1,
         description=(
-            "number of most recent branching outcomes from which the selector learns the probability, by position, "
-            "that a branch of a failed rollout succeeds"
+            "number of most recent branching outcomes from which the selector learns how likely a branch of a failed "
+            "rollout is to succeed at each position"
         ),
     )
     include_root: bool = Field(
