@@ -11,7 +11,7 @@ from outrider.options import Options
 
 
 class PolicyOptions(Options):
-    """The prompt format of a model, and its dtype.
+    """Options for a model's prompt format and dtype.
 
     With ``chat`` a problem's prompt is the user message of the tokenizer's chat template, and the response is the
     assistant message. Without ``chat`` the prompt is the problem's text, unchanged.
@@ -111,7 +111,7 @@ class NewModel(Options):
 
 
 class TrainedPolicyOptions(PolicyOptions):
-    """The policy of a run, with options for which weights are trained and which weights are exported."""
+    """The options of a run's policy, including which weights are trained and which weights are exported."""
 
     lora: LoraOptions | None = Field(
         None, description="settings for training LoRA adapters instead of the model's weights; null: train all weights"
@@ -132,8 +132,7 @@ class TrainedPolicyOptions(PolicyOptions):
 
 
 class ServiceOptions(Options):
-    """The Tinker service that trains and samples the policy, with the timeout of requests and the number of concurrent
-    requests."""
+    """The address of the Tinker service that trains and samples the policy, and the limits on requests to it."""
 
     url: str | None = Field(
         None,
@@ -159,7 +158,7 @@ class ServiceOptions(Options):
     )
 
     def address(self) -> str:
-        """Return the address of the service as text.
+        """Return the address of the service, for use in messages.
 
         >>> ServiceOptions(url="http://127.0.0.1:8000").address()
         'http://127.0.0.1:8000'
