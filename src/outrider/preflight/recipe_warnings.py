@@ -75,7 +75,7 @@ def _rollouts_of_a_problem(recipe: Recipe) -> int | None:
 
 
 def _gives_signal(recipe: Recipe, n: int, step: int = 1) -> bool:
-    """Return whether some verdicts on ``n`` rollouts of two problems would give a nonzero advantage.
+    """Return whether at least one combination of verdicts on ``n`` rollouts of two problems gives a nonzero advantage.
 
     The check uses a step that is late enough for every component of credit to be active.
     """

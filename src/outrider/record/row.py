@@ -84,7 +84,7 @@ def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -
     context. The prefix policy (:mod:`outrider.credit.paths`) decides whether another row trains the prefix.
 
     Raises:
-        ValueError: the number of advantages is not the number of trainable tokens.
+        ValueError: the number of advantages differs from the number of trainable tokens.
     """
     if len(advantages) != rollout.trainable_tokens:
         raise ValueError(f"{len(advantages)} advantages for {rollout.trainable_tokens} trainable tokens")

@@ -7,8 +7,8 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """The outcome of a verification. Only ``CORRECT`` is a success. After ``TIMEOUT`` and ``ERROR``, the answer may be
-    correct or not."""
+    """The outcome of a verification. Only ``CORRECT`` is a success. After ``TIMEOUT`` and ``ERROR``, the answer may or
+    may not be correct."""
 
     CORRECT = "correct"
     INCORRECT = "incorrect"
