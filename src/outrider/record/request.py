@@ -17,8 +17,8 @@ class Prefix:
     Attributes:
         parent: id of the earlier rollout, from this step or an earlier step.
         ids: the response tokens that the branch keeps, including the parent's own prefix.
-        observed: start and end of each observation in ``ids``. The first observation comes before the first turn, and
-            every turn has a reply, which may be empty. None: the explorer sets ``observed``.
+        observed: start and end of each observation in ``ids``. The first observation comes before the first turn. Every
+            turn is followed by an observation, which may be empty. None: the explorer sets ``observed``.
     """
 
     parent: str

@@ -52,7 +52,7 @@ def _facts(one: ComparedRun) -> dict[str, CellValue]:
 
 
 def _unequal(one: ComparedRun, budget: float) -> str:
-    """Return a sentence if a run was not cut at the common number of tokens, otherwise ""."""
+    """Return a sentence if a run's data do not end at the common number of tokens, otherwise ""."""
     if math.isnan(budget):
         return ""
     if not len(one.tokens_S):
