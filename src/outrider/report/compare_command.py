@@ -38,7 +38,7 @@ _FEWEST = 2
 
 
 def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Mapping[str, str] | None = None) -> int:
-    """Compare the runs at ``paths``, and return 0 whatever the result.
+    """Compare the runs at ``paths``, and return 0 regardless of the result.
 
     ``out`` is an HTML file or a folder (:func:`outrider.report.places.report_files`). By default, both files are
     written to the first run's parent folder. Both files overwrite those of an earlier comparison.

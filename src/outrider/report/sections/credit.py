@@ -56,8 +56,8 @@ def _weights(run: RunData, which: str) -> Weights | None:
 
 
 def _bins(size: int) -> int:
-    """Return the number of bins, which is even so that 1/2 is an edge. Small groups have one bin per number of
-    successes."""
+    """Return the number of bins, which is even, so that 1/2 is an edge. In small groups, each number of successes has
+    its own bin."""
     if size > 16:
         return 8
     return size if size % 2 == 0 else 2 * size
