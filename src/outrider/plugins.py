@@ -5,7 +5,7 @@ A package declares components in its ``pyproject.toml``::
     [project.entry-points."outrider.components"]
     retry = "my_package.retry:Retry"
 
-A recipe can then use the name ``retry``. Without an entry point, the recipe uses the import path
+A recipe can then use the name ``retry``. If there is no entry point, the recipe uses the import path
 ``my_package.retry:Retry``, or ``my_methods.py:Retry`` for a class in a file. Importing a component runs its module's
 code. A task names its environment in the same way.
 """
@@ -134,7 +134,7 @@ def load_component(name: str, base: Any, a_noun: str) -> type[Options]:
 
     Args:
         base: the required base class, or a union of classes.
-        a_noun: the noun for the component in error messages, with its article.
+        a_noun: the noun that error messages use for the component, with its article, such as "a component".
 
     Raises:
         UserError: the component cannot be imported, is of another kind, or has an attribute or method that Outrider has

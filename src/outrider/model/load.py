@@ -58,7 +58,7 @@ class Policy(NamedTuple):
         of the policy's turn.
 
         Raises:
-            UserError: the tokenizer cannot encode the prompt completely; see ``chat_of``.
+            UserError: the tokenizer cannot encode the whole prompt; see also ``chat_of``.
         """
         turns = chat_of(problem, self.options)
         try:
@@ -275,7 +275,7 @@ def context_length(model: PreTrainedModel) -> int:
     """Return the maximum number of tokens in a prompt and its response together.
 
     A model whose rotary embedding changes beyond its pre-training length (longrope) is used only up to that length.
-    With longer responses, the embedding would change in the middle of a response, and differ between sampler and
+    With longer responses, the embedding would change in the middle of a response, and would differ between sampler and
     learner.
     """
     return min(_lengths(model.config))

@@ -21,7 +21,7 @@ ROUNDING = 1e-6
 def nucleus_sizes(probs_TV: Tensor, masses: Sequence[float]) -> Tensor:
     """Return, for each position and mass, the size of the smallest set of tokens with at least that mass: ``[T, M]``.
 
-    The set includes the token with which the mass is reached. A mass missed by less than ``ROUNDING`` counts as
+    The set includes the token that brings the sum up to the mass. A mass missed by less than ``ROUNDING`` counts as
     reached. Source: rollout branching factor, STILL report, arXiv 2508.07534, section 2.2, with mass 0.95. Our
     decisions: the report specifies neither whether the boundary token counts nor the temperature. We count this token,
     and use a temperature of 1.

@@ -17,7 +17,7 @@ class PolicyOptions(Options):
     assistant message. Without ``chat`` the prompt is the problem's text, unchanged.
 
     ``bfloat16`` is the dtype of matmuls (autocast) and of the sampler's copy of the weights. Trained weights stay
-    float32, since bfloat16 has 8 significant bits. An AdamW update moves a weight by about the learning rate. In
+    float32, since bfloat16 has only 8 significant bits. An AdamW update moves a weight by about the learning rate. In
     bfloat16, an update smaller than a 256th of the weight would be rounded away. With a learning rate of 1e-6, nearly
     every update is that small.
     """

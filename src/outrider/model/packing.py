@@ -65,7 +65,7 @@ def context_of(row: Packable) -> bytes:
 def pack(rows: Sequence[Packable]) -> Packing:
     """Pack rows end to end, in order; a context that is already packed is not packed again.
 
-    Only equal contexts are shared. If one context is a prefix of another context, both are packed.
+    Only equal contexts are shared. If one context is a prefix of another context, both are packed in full.
 
     >>> row = type("Row", (), {"context_ids": np.array([7, 8]), "token_ids": np.array([5])})
     >>> packing = pack([row, row])

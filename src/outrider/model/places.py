@@ -1,4 +1,4 @@
-"""Finds the folder and files of a model by its name. Does not import torch."""
+"""Finds a model's folder and files from the model's name. Does not import torch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def model_folder(name: str) -> str:
 
 
 def looks_local(folder: str) -> bool:
-    """Whether a model's name looks like the path of a folder, not like the name of a model on the hub."""
+    """Whether a model's name looks like the path of a folder rather than the name of a model on the hub."""
     return Path(folder).exists() or folder.startswith((".", "/", "~")) or folder.count("/") != 1
 
 

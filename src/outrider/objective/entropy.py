@@ -80,7 +80,7 @@ class EntropyBonus:
 
     @property
     def active(self) -> bool:
-        """Whether the bonus is or may become positive."""
+        """Whether the bonus is positive or may become positive."""
         return self.options.bonus > 0 or self.options.target is not None
 
     def observe(self, entropy: float) -> None:

@@ -38,8 +38,8 @@ MAX_LOG_RATIO = 20.0
 
 
 class KlEstimator(Options):
-    """An estimator of the KL to a reference policy, and the rows that the KL term applies to. Fields are the recipe's
-    options."""
+    """An estimator of the KL to a reference policy, which also decides to which rows the KL term applies. Fields are
+    the recipe's options."""
 
     def value(self, difference: Tensor) -> Tensor:
         """Return the KL estimate of each token from :math:`d`."""
@@ -88,8 +88,8 @@ def moved(log_ratio_N: Tensor, old_logprobs_N: Tensor) -> Tensor:
 
 
 def log_ratio_of(above_N: Tensor, below_N: Tensor, live_N: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the log ratio ``above_N - below_N`` twice: unbounded, and bounded to ±20. Both are 0 for tokens not in
-    ``live_N``."""
+    """Return the log ratio ``above_N - below_N`` twice: unbounded, and bounded to ±20. Both are 0 for tokens for which
+    ``live_N`` is False."""
     import torch
 
     # masked instead of weighted by 0: a token that was not sampled may have NaN, and 0 times NaN is NaN

@@ -63,7 +63,8 @@ def selected(selection: Selection | None, rows: Sequence[WeightedRow]) -> list[S
 
 
 def trainable(rows: Sequence[WeightedRow], values: Sequence[NDArray[np.floating]]) -> Floats:
-    """Concatenate the values of all trainable tokens; ``values`` has one array per row, over the row's own tokens."""
+    """Concatenate the values of all trainable tokens; ``values`` has one array per row, with a value for each of the
+    row's own tokens."""
     return np.concatenate([v[row.trainable_N] for row, v in zip(rows, values, strict=True)]).astype(np.float64)
 
 

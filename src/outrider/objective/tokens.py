@@ -54,8 +54,8 @@ class TokenBatch(NamedTuple):
 def _optional(
     parts: Sequence[NDArray[Any] | None], rows: Sequence[WeightedRow], missing: float, like: Tensor
 ) -> Tensor | None:
-    """Concatenate one array per row, filled with ``missing`` for rows without an array. Return None if no row has an
-    array."""
+    """Concatenate one array per row, with ``missing`` in place of each array that a row lacks. Return None if no row
+    has an array."""
     if all(part is None for part in parts):
         return None
     given = zip(parts, rows, strict=True)

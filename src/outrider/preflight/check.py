@@ -166,7 +166,8 @@ def _prompts(model: str, policy: PolicyOptions) -> Prompts:
 
 
 def _sentences(faults: Sequence[Fault]) -> list[str]:
-    """Return one sentence per fault, which begins with the row's place or, without a place, with the problem's id."""
+    """Return one sentence per fault. The sentence begins with the row's place or, if that is unknown, with the
+    problem's id."""
     return [
         f"{place}: {reason}"
         if (place := problem.metadata.get("place"))

@@ -1,4 +1,5 @@
-"""Checks a task and a model for a dry run, without downloads or environments, and reports the checks it skipped."""
+"""Checks a task and a model for a dry run, without downloading files or starting environments, and reports the checks
+that it skipped."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Devices(NamedTuple):
 
 
 def find_devices() -> Devices | None:
-    """Return this machine's GPUs or, without a GPU, its host memory. Return None if the memory is unknown."""
+    """Return this machine's GPUs or, if it has none, its host memory. Return None if the memory is unknown."""
     if driver_there():  # checked first, since importing torch takes a second
         import torch
 
@@ -55,7 +55,7 @@ def runs_at_once() -> int:
     """Return the number of runs that share host memory, from ``OUTRIDER_RUNS_AT_ONCE``; 1 if it is not set.
 
     Raises:
-        UserError: the variable is not a whole number of at least 1.
+        UserError: the variable is not a whole number, or is less than 1.
     """
     given = os.environ.get(RUNS_AT_ONCE, "1")
     if not (given.isdecimal() and int(given)):

@@ -72,7 +72,7 @@ class Ranks:
 
     @staticmethod
     def meet(rank: int, size: int, meeting: str, ended: Callable[[], dict[int, str]] | None = None) -> Ranks:
-        """Connect the ranks on one machine through a file, whose ``file://`` address is ``meeting``."""
+        """Connect the ranks on one machine through a file whose ``file://`` address is ``meeting``."""
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # works even if the host name does not resolve
         backend = _backend(size)
         # Group names are numbered. If a group has failed in this process, its number is used up. The other processes

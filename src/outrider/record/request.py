@@ -41,11 +41,11 @@ class SampleRequest:
     Attributes:
         problem: the problem to solve.
         n: number of rollouts, at least 1.
-        prefix: response prefix to continue; None: start after the prompt.
+        prefix: response prefix to continue; if None, the rollouts start after the prompt.
         context: kind of the prompt in ``prompt_ids``, for example whether examples or a hint were added.
         stream: the loss stream (a set of rollouts with its own loss weight), such as ``"main"`` or ``"branch"``.
-        prompt_ids: token ids of the prompt; None: the explorer encodes the plain prompt.
-        params: sampling options; None: the sampling options of the run.
+        prompt_ids: token ids of the prompt; if None, the explorer encodes the plain prompt.
+        params: sampling options; if None, the run's sampling options are used.
         replay: rollout of an earlier step that joins the group instead of a new rollout; ``n`` must then be 1. None:
             sample rollouts.
         stage: the name of the stage that made the request.

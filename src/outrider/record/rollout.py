@@ -32,7 +32,7 @@ class StopReason(StrEnum):
 
     @property
     def truncates(self) -> bool:
-        """Whether a limit ended the rollout, instead of the policy or the environment."""
+        """Whether a limit, rather than the policy or the environment, ended the rollout."""
         return self in (StopReason.LENGTH, StopReason.CONTEXT, StopReason.TURNS)
 
 
@@ -88,7 +88,7 @@ class Rollout:
         mode: the distribution to which log-probabilities and entropies refer.
         trainable_T: bool, one per own token; False for observed tokens (such as tool output), which were not sampled.
             None if all own tokens are trainable.
-        observations: the environment's replies, in order, without observations in the prefix.
+        observations: the environment's replies, in order, excluding observations in the prefix.
         parent: id of the rollout from which ``prefix_ids`` are taken; None for a rollout that starts at the prompt.
         branch_at: number of tokens in ``prefix_ids``.
         context, stream, stage: as in the request; a replayed rollout has a context of kind ``"replayed"``.
@@ -100,7 +100,8 @@ class Rollout:
         verdict: the verifier's verdict.
         reward: the reward that the run's reward map assigns to the verdict.
         advantage: mean advantage of the trainable tokens; None if no advantage was assigned.
-        advantages_T: float32, one per own token, 0 for observed tokens; None if all have the same advantage.
+        advantages_T: float32, one per own token, 0 for observed tokens; None if all trainable tokens have the same
+            advantage.
         predicted: pass rate of the problem, from 0 to 1, as predicted by a stage before the step; None if there is no
             prediction.
         log_ratios_T: float32, one per own token: the log-probability in the forward pass of the rollout's last update

@@ -15,8 +15,8 @@ class Mode(NamedTuple):
     """The distribution to which a log-probability refers.
 
     Only log-probabilities with equal modes may be compared (in a ratio or a KL divergence). ``RAW`` is the model's
-    softmax at temperature 1. ``temperature`` divides the logits. ``top_p`` and ``top_k`` (0: off) restrict the
-    distribution to the most likely tokens, and renormalise it.
+    softmax at temperature 1. ``temperature`` divides the logits. ``top_p`` and ``top_k`` restrict the distribution to
+    the most likely tokens, and renormalise it; 0 turns a limit off.
     """
 
     temperature: float = 1.0

@@ -83,9 +83,9 @@ class Figure:
 class TableBlock:
     """A table with unformatted numbers, which the page formats. A value of None is an empty cell.
 
-    ``units`` has the unit of each column that contains shares or differences of shares. An :class:`Interval` cell is
-    shown with its bounds. ``marked`` has the row and column of each cell that is shown with the mark †, which ``note``
-    explains.
+    ``units`` contains the unit of each column of shares or of differences between shares. An :class:`Interval` cell is
+    shown with its bounds. ``marked`` contains the row and column of each cell that is shown with the mark †, which
+    ``note`` explains.
     """
 
     id: str
@@ -135,7 +135,7 @@ class ExampleNode:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A group of rollouts shown in full: the prompt and the rollouts, parents before children.
+    """A group of rollouts shown in full: the prompt and the rollouts, with parents before children.
 
     Tables link to the example by the group's ``problem`` ("" if unknown) and ``step`` (None if unknown).
     """

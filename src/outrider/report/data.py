@@ -45,12 +45,12 @@ class RunData:
         models: last evaluation of each model, keyed by model name; empty unless the rollouts come from several models.
             A problem has the same id in every evaluation; ``rollouts`` prefixes the id with the model's name.
         notices: one sentence for each file or part that could not be read.
-        prompts: function that returns the available prompt texts by problem id, for runs whose column ``prompt`` is
-            null.
-        beginnings: function that returns a rollout's text up to each place (step, rollout id, number of own tokens),
-            where the text is available.
-        observed: function that returns the ranges of text that environments wrote, by step and rollout id; rollouts
-            without such ranges are skipped.
+        prompts: function that returns the available prompt texts, keyed by problem id, for runs whose column ``prompt``
+            is null.
+        beginnings: function that returns, for each given place (step, rollout id, number of own tokens), the rollout's
+            text up to the place, if available.
+        observed: function that returns the ranges of text that environments wrote, keyed by step and rollout id;
+            rollouts without such ranges are skipped.
         folder: folder of the run; None for a file or a table in memory.
         numbers: relation with all columns except ``text``, ``prompt``, ``answer`` and ``detail``. Queries on this
             relation may be faster than on ``rollouts``.

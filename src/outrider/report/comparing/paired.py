@@ -24,7 +24,7 @@ class PartDifference(NamedTuple):
     Attributes:
         kind: "test set" or "level".
         name: name of the part.
-        what: metric: "pass@1", "pass@k" for the largest common k, or "greedy decoding".
+        what: the metric, which is "pass@1", "pass@k" for the largest common k, or "greedy decoding".
         p_value: p-value adjusted by Holm's method over all parts and metrics.
     """
 

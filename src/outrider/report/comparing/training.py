@@ -49,7 +49,7 @@ def _budget(trained: Sequence[ComparedRun]) -> Section:
 
 
 def _stages(tables: dict[str, TableBlock]) -> list[Figure]:
-    """Plot the shares of tokens by stage; no figure if every run has at most one stage."""
+    """Plot the shares of tokens by stage; return no figure if every run has at most one stage."""
     shares: dict[str, dict[str, float]] = {}
     for name, table in tables.items():
         stage, share = table.columns.index("stage"), table.columns.index("share of tokens")

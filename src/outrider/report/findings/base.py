@@ -110,8 +110,8 @@ def numbers(name: str, result: Proportion | FirstAndLast | Interval) -> dict[str
 def share(hits_C: ArrayLike, of_C: ArrayLike, problems_C: ArrayLike | None = None) -> Proportion:
     r"""Return the pooled proportion with a cluster-robust interval, since rollouts of one problem are correlated.
 
-    ``problems_C`` has the problem of each row, if a problem can have several rows (for example groups in several
-    steps). The rows of a problem then form one cluster.
+    ``problems_C`` contains the problem of each row. It is needed if a problem can have several rows, for example groups
+    in several steps. The rows of a problem then form one cluster.
 
     The variance of a ratio of sums over clusters is :math:`v = \frac{C}{C-1} \sum_c (k_c - p n_c)^2 / N^2`. The
     interval is Wilson's with the effective sample size :math:`p(1-p)/v`, which is at most :math:`N`.

@@ -32,8 +32,7 @@ _SHOWN = ("weight_p99", "weight_max", "weight_clamped", "clip_low", "clip_high",
 
 
 def find(run: RunData) -> Finding | None:
-    """Check the off-policy metrics in the last quarter of the steps, and the age of the weights that the rollouts were
-    sampled from.
+    """Check the off-policy metrics in the last quarter of the steps, and the age of the weights used for sampling.
 
     A rollout's lag is its step minus its weight version. The run's minimum of this difference is subtracted, so that
     versions may start at any number. The lag is not checked if a step has more than one weight version. A constant lag

@@ -42,7 +42,7 @@ def find(run: RunData) -> Finding | None:
     """Check for six independent signs of a faulty verifier. A sign is skipped if the data for it are missing.
 
     The signs are unverified responses, ended responses that cannot be parsed, equal answers with different verdicts,
-    equal texts with different verdicts, successes without an answer, and a sudden jump of the success rate.
+    equal texts with different verdicts, successes without an answer, and a sudden jump in the success rate.
 
     Raises:
         Lacking: see ``NEEDS``.

@@ -22,7 +22,7 @@ def section(run: RunData) -> Section | None:
     advantages.
 
     A group's success rate is computed from the first stage's rollouts from the plain prompt. The sum of absolute
-    advantages is over all rollouts that were trained on. The result is None if there are no advantages.
+    advantages includes all rollouts that were trained on. The result is None if there are no advantages.
     """
     if not one(query(run, "SELECT count(advantage) AS n FROM seen WHERE isfinite(advantage)"))["n"]:
         return None
