@@ -64,7 +64,7 @@ def runs_at_once() -> int:
 
 
 def host_share() -> int | None:
-    """Return this run's share of host memory in bytes, which is 1 / :func:`runs_at_once` of it; None if unknown."""
+    """Return this run's share of host memory in bytes (all memory / :func:`runs_at_once`); None if unknown."""
     whole, runs = host_memory(), runs_at_once()
     return None if whole is None else whole // runs
 

@@ -84,8 +84,8 @@ def compared(paths: Sequence[Path], columns: Mapping[str, str] | None = None) ->
 
 
 def _named_apart(found: Sequence[tuple[Path, RunData, RunData]]) -> list[RunData]:
-    """Return the runs, or each run's models, under unique names. Names that occur twice are prefixed or replaced with
-    the run's name or path."""
+    """Return the runs, or each run's models, under unique names. If names are not unique, run names are added to model
+    names, or paths replace run names."""
     names = [
         [one.name for _, _, one in found],
         [one.name if one is run else f"{run.name}: {one.name}" for _, run, one in found],
