@@ -1,4 +1,4 @@
-"""The base class of all components in a recipe, which has typed options and rejects unknown keys."""
+"""The base class of all recipe components. It defines typed options and rejects unknown keys."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ AUTO: Auto = "auto"
 
 
 class Options(BaseModel):
-    """The options of one component (such as a stage, a shaper or a loss), with checks of their types and ranges.
+    """The options of one component (such as a stage, a shaper or a loss), whose types and ranges are checked.
 
     Each field of the class is an option. Private attributes contain the component's state. An unknown key is an error.
-    A string such as ``"3"`` is also an error if the option is a number, since YAML distinguishes strings from numbers.
+    A string such as ``"3"`` is also an error for a numeric option, since YAML distinguishes strings from numbers.
     """
 
     model_config = ConfigDict(

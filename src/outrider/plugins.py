@@ -5,9 +5,9 @@ A package declares components in its ``pyproject.toml``::
     [project.entry-points."outrider.components"]
     retry = "my_package.retry:Retry"
 
-A recipe can then use the name ``retry``. Without an entry point, the recipe uses the import path
-``my_package.retry:Retry``, or ``my_methods.py:Retry`` for a class in a file. The import of a component runs its
-module's code. A task names its environment in the same way.
+A recipe can then use the name ``retry``. If there is no entry point, the recipe uses the import path
+``my_package.retry:Retry``, or ``my_methods.py:Retry`` for a class in a file. Importing a component runs its module's
+code. A task names its environment in the same way.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Plugin(NamedTuple):
     """A component in an installed package.
 
     Attributes:
-        origin: name and version of the distribution that has the component.
+        origin: name and version of the distribution that contains the component.
         where: the import path of the component.
         clash: a component with the same name in another package, or None.
     """
@@ -73,15 +73,15 @@ class CallsFunctions(Protocol):
     """Options that name third-party functions, such as a reward function."""
 
     def sources(self) -> dict[str, str]:
-        """Return the text of each function's source file by the function's import path. The text is empty without a
-        file."""
+        """Return the text of each function's source file, keyed by the function's import path. The text is empty if
+        there is no file."""
         ...
 
 
 @cache
 def plugins() -> dict[str, Plugin]:
-    """Return the components in installed packages by name. If two packages use the same name, ``clash`` is the second
-    component."""
+    """Return the components in installed packages, keyed by name. If two packages use the same name, the first
+    component's ``clash`` is the second component."""
     from importlib import metadata  # imported here, since most recipes do not need it
 
     found: dict[str, Plugin] = {}
@@ -108,7 +108,8 @@ def unknown_name(name: str, example: str) -> str:
 
 
 def import_path_of(name: str) -> str:
-    """Return the import path in the entry point ``name``. Without such an entry point, return ``name`` itself.
+    """Return the import path that the entry point ``name`` declares. If there is no such entry point, return ``name``
+    itself.
 
     Raises:
         UserError: two packages have an entry point with this name.
@@ -133,11 +134,11 @@ def load_component(name: str, base: Any, a_noun: str) -> type[Options]:
 
     Args:
         base: the required base class, or a union of classes.
-        a_noun: the noun for the component in error messages, with its article.
+        a_noun: the noun that error messages use for the component, with its article, such as "a component".
 
     Raises:
-        UserError: the component cannot be imported, is of another kind, or has an attribute or method of an older
-            version.
+        UserError: the component cannot be imported, is of another kind, or has an attribute or method that Outrider has
+            renamed.
     """
     where = import_path_of(name)
     found = load_object(where, a_noun.partition(" ")[2])
@@ -163,7 +164,7 @@ def written_name(cls: type) -> str:
 
 
 def provenances_in(value: Any) -> dict[str, Provenance]:
-    """Return the provenance of every third-party component in nested options, lists and mappings, by name."""
+    """Return the provenance of every third-party component in nested options, lists and mappings, keyed by name."""
     found: dict[str, Provenance] = {}
     if isinstance(value, BaseModel):
         cls = type(value)
@@ -222,8 +223,8 @@ def _hash(text: str) -> str:
 
 @cache
 def _distribution(module: str) -> str:
-    """Return the installed packages that contain a module, with versions; ``""`` for a file. Since this search is slow,
-    the result is cached."""
+    """Return the installed packages that contain a module, with their versions; ``""`` for a module from a file. Since
+    this search is slow, the result is cached."""
     from importlib import metadata
 
     if hasattr(sys.modules.get(module), "__outrider_path__"):

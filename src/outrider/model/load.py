@@ -52,13 +52,13 @@ class Policy(NamedTuple):
     path: ComputePath = PACKED
 
     def encode(self, problem: Problem) -> Ids:
-        """Return the prompt of a problem as token ids, int32, with the special tokens that the tokenizer adds.
+        """Return a problem's prompt as int32 token ids, including the special tokens that the tokenizer adds.
 
         With ``options.chat`` the prompt is a user message (:func:`outrider.model.chat.chat_of`), followed by the start
         of the policy's turn.
 
         Raises:
-            UserError: the tokenizer cannot encode the prompt completely; see ``chat_of``.
+            UserError: the tokenizer cannot encode the whole prompt; see also ``chat_of``.
         """
         turns = chat_of(problem, self.options)
         try:
@@ -77,8 +77,8 @@ class Policy(NamedTuple):
         return np.array(ids["input_ids"], np.int32)
 
     def observation(self, text: str, last: int | None = None) -> Ids:
-        """Return the token ids of an observation, int32. With ``options.chat``, the observation is a user message,
-        followed by the start of the next turn.
+        """Return an observation as int32 token ids. With ``options.chat``, the observation is a user message, followed
+        by the start of the next turn.
 
         Args:
             last: the last token of the policy's previous turn; None before the first turn.
@@ -93,12 +93,13 @@ class Policy(NamedTuple):
 
     @property
     def prompt_end(self) -> str | None:
-        """The text with which a chat template ends every prompt (:func:`outrider.model.chat.prompt_end`)."""
+        """The text at the end of every prompt that the chat template writes
+        (:func:`outrider.model.chat.prompt_end`)."""
         return prompt_end(self.tokenizer, self.options) if self.options.chat else None
 
     def token_texts(self, ids: Ids) -> list[str]:
-        """Return the text of each token. A token that is only a part of a character becomes the replacement
-        character."""
+        """Return the text of each token. A token that encodes only part of a character is decoded as the Unicode
+        replacement character."""
         return list(self.tokenizer.batch_decode([[int(i)] for i in ids], clean_up_tokenization_spaces=False))
 
     def attention(self, rollout: Rollout, starts: Sequence[int]) -> NDArray[np.float64]:
@@ -153,19 +154,20 @@ def lost_characters(tokenizer: PreTrainedTokenizerBase, text: str) -> list[str]:
 
 
 def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0, device: torch.device | None = None) -> Policy:
-    """Load a policy for sampler and learner, in evaluation mode (without dropout, so that learner and sampler use the
-    same distribution).
+    """Load a policy for the sampler and the learner, in evaluation mode: without dropout, both use the same
+    distribution.
 
     A folder with a LoRA adapter is loaded as the adapter's base model with the adapter merged.
 
     Args:
-        seed: seed of the matrices that are random in a new adapter, if ``options`` add an adapter.
-        device: device of the weights; None: the device of :func:`outrider.model.device.placement`; ``meta``: only
-            shapes, without weights or adapter.
+        seed: seed of a new adapter's random matrices; unused if ``options`` add no adapter.
+        device: device of the weights; None selects the device of :func:`outrider.model.device.placement`. With
+            ``meta``, only the shapes are loaded, without weights or adapter.
 
     Raises:
-        UserError: the folder is missing, is not a model, or has no tokenizer; weights are missing; a hub name cannot be
-            reached; the options need a chat template or layers that the model does not have.
+        UserError: the folder is missing, is not a model, or has no tokenizer; weights are missing; the model is not on
+            the hub, or the hub cannot be reached; ``options`` need a chat template or layers that the model does not
+            have.
     """
     tokenizer, place, adapter = open_tokenizer(name, options)
     lora = options.lora if isinstance(options, TrainedPolicyOptions) else None
@@ -205,7 +207,8 @@ def _weights(name: str, folder: str, dtype: torch.dtype) -> PreTrainedModel:
 
 
 def _shape_of(place: str, device: torch.device) -> PreTrainedModel:
-    """Return a model without weights. Load its generation config, which may add end tokens to those of config.json."""
+    """Return a model without weights. Its generation config is loaded, since it may list more end tokens than
+    config.json."""
     with device:
         model: PreTrainedModel = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(place)).eval()
     with suppress(OSError):  # without the file, config.json applies, as for a model with weights
@@ -214,12 +217,12 @@ def _shape_of(place: str, device: torch.device) -> PreTrainedModel:
 
 
 def tokens_of(model: PreTrainedModel) -> int:
-    """Return the number of tokens with an embedding."""
+    """Return the number of rows of the model's embedding matrix."""
     return int(model.get_input_embeddings().weight.shape[0])  # type: ignore[index]  # a module's stub
 
 
 def save_policy(policy: Policy, folder: Path, about: Mapping[str, Any]) -> None:
-    """Write a Hugging Face folder for ``AutoModelForCausalLM.from_pretrained``, atomically.
+    """Write a policy to a folder that ``AutoModelForCausalLM.from_pretrained`` can load; the folder appears atomically.
 
     For a policy with an adapter, ``options.export`` selects the merged model or only the adapter. ``about``, JSON data
     on the origin of the weights, is written to ``outrider.json``.
@@ -269,17 +272,17 @@ def prompt_policy(name: str, options: PolicyOptions = PLAIN) -> tuple[Policy, in
 
 
 def context_length(model: PreTrainedModel) -> int:
-    """Return the maximum number of tokens of prompt and response together.
+    """Return the maximum number of tokens in a prompt and its response together.
 
     A model whose rotary embedding changes beyond its pre-training length (longrope) is used only up to that length.
-    With longer responses, the embedding would change in the middle of a response, and differ between sampler and
+    With longer responses, the embedding would change in the middle of a response, and would differ between sampler and
     learner.
     """
     return min(_lengths(model.config))
 
 
 def unused_context(model: PreTrainedModel) -> str:
-    """Return a message on the unused part of a model's context; empty if the whole context is used."""
+    """Return a message about the part of a model's context that is not used; empty if the whole context is used."""
     stated, *shorter = _lengths(model.config)
     if min([stated, *shorter]) == stated:
         return ""

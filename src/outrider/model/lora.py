@@ -1,4 +1,4 @@
-"""LoRA adapters, through the package peft."""
+"""Adds, merges, saves and loads LoRA adapters with the package peft."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def add_adapter(model: PreTrainedModel, options: LoraOptions, seed: int) -> None
     """Add an adapter to the linear layers of ``model`` and freeze all other weights. The new adapter does not change
     the model's outputs.
 
-    The adapter is float32 for any model dtype. The adapter's random matrices depend only on ``seed``.
+    The adapter's weights are float32, whatever the model's dtype is. The adapter's random matrices depend only on
+    ``seed``.
 
     Raises:
         UserError: peft is not installed or fails, or the model does not have the layers that ``options`` name.
@@ -63,8 +64,8 @@ def add_adapter(model: PreTrainedModel, options: LoraOptions, seed: int) -> None
 
 
 def _adaptable(model: PreTrainedModel) -> list[str]:
-    """Return the names of all linear layers except the head. A name is shortened to its last part if this is
-    unambiguous."""
+    """Return the names of all linear layers except the head. A name is shortened to its last part, unless a module that
+    cannot be adapted has the same last part."""
     head = model.get_output_embeddings()
     whole = {name: _is_product(m) and m is not head for name, m in model.named_modules() if name}
     mixed = {name.rpartition(".")[2] for name, linear in whole.items() if not linear}
@@ -74,7 +75,7 @@ def _adaptable(model: PreTrainedModel) -> list[str]:
 
 @torch.no_grad()
 def _is_product(module: torch.nn.Module) -> bool:
-    """Whether an adapter can be added to a layer's output; False for routers that inherit from Linear but return a
+    """Whether a module is a linear layer that can be adapted; False for routers that inherit from Linear but return a
     tuple."""
     if isinstance(module, torch.nn.Linear) and type(module) is not torch.nn.Linear:
         return isinstance(module(module.weight.new_zeros(1, module.in_features)), Tensor)
@@ -114,7 +115,7 @@ def without_adapter(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def adapted_layers(model: PreTrainedModel) -> dict[str, Any]:
-    """Return the layers with an adapter, by name."""
+    """Return the layers that have an adapter, keyed by layer name."""
     return {name: module for name, module in model.named_modules() if hasattr(module, "get_delta_weight")}
 
 
@@ -142,18 +143,19 @@ def save_adapter(model: PreTrainedModel, folder: Path) -> None:
 
 
 def adapter_outputs(model: PreTrainedModel) -> dict[str, torch.nn.Parameter]:
-    """Return the adapter's matrices that are zero before training, by name; empty if there is no adapter."""
+    """Return the adapter's matrices that are zero before training, keyed by name; the dict is empty without an
+    adapter."""
     return {name: p for name, p in model.named_parameters() if ".lora_B." in name}
 
 
 def foldable(layer: torch.nn.Module) -> bool:
-    """Whether :func:`folded` represents a layer completely, as for a plain linear layer with or without our adapter."""
+    """Whether :func:`folded` supports a layer: a plain linear layer that has no adapter, or only the one added here."""
     plain = getattr(layer, "base_layer", layer)
     return type(plain) is torch.nn.Linear and (plain is layer or set(getattr(layer, "lora_A", ())) == {_NAME})
 
 
 def folded(layer: Any) -> Tensor:
-    """Return the weight of a :func:`foldable` layer with its adapter added; the plain weight if there is no adapter."""
+    """Return the weight of a :func:`foldable` layer, with the adapter added if the layer has one."""
     if not hasattr(layer, "base_layer"):
         return cast(Tensor, layer.weight)
     base: Tensor = layer.base_layer.weight
@@ -163,7 +165,7 @@ def folded(layer: Any) -> Tensor:
 
 
 def base_of(folder: Path) -> str:
-    """Return the name of the base model of the adapter in a folder.
+    """Return the name of the base model that the adapter in ``folder`` belongs to.
 
     Raises:
         UserError: the adapter does not name its base model.
@@ -176,11 +178,12 @@ def base_of(folder: Path) -> str:
 
 
 def with_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
-    """Return a plain model: ``model`` with the adapter of a folder merged into the weights.
+    """Return a plain model: ``model`` with the adapter in ``folder`` merged into its weights.
 
     Raises:
-        UserError: peft is not installed; the adapter does not fit the model; or the adapter cannot be merged, because
-            this type of adapter does not change weights, or because two layers share the adapted weight.
+        UserError: peft is not installed; the adapter does not fit the model; or the adapter cannot be merged. An
+            adapter cannot be merged if its type does not change weights, or if two layers share the weight that it
+            adapts.
     """
     peft = _peft(f"model {str(folder)!r} is an adapter, which")
     try:
@@ -209,7 +212,7 @@ def with_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
 
 @torch.no_grad()
 def _logprobs(model: Any) -> Tensor:
-    """Return the log-probabilities of the whole vocabulary after a few tokens."""
+    """Return the log-probabilities of the whole vocabulary at each position of a short test sequence."""
     tokens = model.get_input_embeddings().weight.shape[0]
     logits: Tensor = model(input_ids=torch.arange(3, 19, device=model.device)[None] % tokens, use_cache=False).logits
     return logits.float().log_softmax(-1)

@@ -29,7 +29,7 @@ class MadeBase(NamedTuple):
 
     @property
     def start(self) -> str:
-        """The model from which the base is trained."""
+        """The model that the base is trained from."""
         found = re.search(r"^base: (\S+)", self.settings, re.MULTILINE)
         assert found is not None, "settings of a base without one"
         return found[1]

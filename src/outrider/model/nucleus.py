@@ -19,12 +19,12 @@ ROUNDING = 1e-6
 
 
 def nucleus_sizes(probs_TV: Tensor, masses: Sequence[float]) -> Tensor:
-    """Return the size of the smallest set of tokens with at least each probability mass: ``[T, M]``.
+    """Return, for each position and mass, the size of the smallest set of tokens with at least that mass: ``[T, M]``.
 
-    The set includes the token with which the mass is reached. A mass missed by less than ``ROUNDING`` counts as
+    The set includes the token that brings the sum up to the mass. A mass missed by less than ``ROUNDING`` counts as
     reached. Source: rollout branching factor, STILL report, arXiv 2508.07534, section 2.2, with mass 0.95. Our
-    decisions: the report does not specify whether the boundary token counts (we count it), nor the temperature (we use
-    1).
+    decisions: the report specifies neither whether the boundary token counts nor the temperature. We count this token,
+    and use a temperature of 1.
 
     >>> nucleus_sizes(torch.tensor([[0.5, 0.25, 0.125, 0.125], [0.0, 1.0, 0.0, 0.0]]), [0.5, 0.75, 0.8]).tolist()
     [[1, 2, 3], [1, 1, 1]]
@@ -41,7 +41,8 @@ def nucleus_sizes(probs_TV: Tensor, masses: Sequence[float]) -> Tensor:
 def branching_of(model: PreTrainedModel, rollout: Rollout, mass: float) -> NDArray[np.int32]:
     """Return the nucleus size at each sampled token of a rollout, given its prompt and prefix, at temperature 1.
 
-    The model's attention must be routed through plans. Logits are computed in chunks, as in :mod:`outrider.model.head`.
+    The model must be prepared with :func:`outrider.model.attention.use_plans`. Logits are computed in chunks, as in
+    :mod:`outrider.model.head`.
     """
     if not len(rollout.token_ids):
         return np.zeros(0, np.int32)

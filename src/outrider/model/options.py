@@ -11,13 +11,13 @@ from outrider.options import Options
 
 
 class PolicyOptions(Options):
-    """The prompt format of a model, and its dtype.
+    """Options for a model's prompt format and dtype.
 
     With ``chat`` a problem's prompt is the user message of the tokenizer's chat template, and the response is the
     assistant message. Without ``chat`` the prompt is the problem's text, unchanged.
 
     ``bfloat16`` is the dtype of matmuls (autocast) and of the sampler's copy of the weights. Trained weights stay
-    float32, since bfloat16 has 8 significant bits. An AdamW update moves a weight by about the learning rate. In
+    float32, since bfloat16 has only 8 significant bits. An AdamW update moves a weight by about the learning rate. In
     bfloat16, an update smaller than a 256th of the weight would be rounded away. With a learning rate of 1e-6, nearly
     every update is that small.
     """
@@ -112,7 +112,7 @@ class NewModel(Options):
 
 
 class TrainedPolicyOptions(PolicyOptions):
-    """The policy of a run, with options for which weights are trained and which weights are exported."""
+    """The options of a run's policy, including which weights are trained and which weights are exported."""
 
     lora: LoraOptions | None = Field(
         None, description="settings for training LoRA adapters instead of the model's weights; null: train all weights"
@@ -133,8 +133,7 @@ class TrainedPolicyOptions(PolicyOptions):
 
 
 class ServiceOptions(Options):
-    """The Tinker service that trains and samples the policy, with the timeout of requests and the number of concurrent
-    requests."""
+    """The address of the Tinker service that trains and samples the policy, and the limits on requests to it."""
 
     url: str | None = Field(
         None,
@@ -160,7 +159,7 @@ class ServiceOptions(Options):
     )
 
     def address(self) -> str:
-        """Return the address of the service as text.
+        """Return the address of the service, for use in messages.
 
         >>> ServiceOptions(url="http://127.0.0.1:8000").address()
         'http://127.0.0.1:8000'

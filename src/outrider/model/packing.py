@@ -20,7 +20,8 @@ Indices = NDArray[np.int64]
 
 
 class Packable(Protocol):
-    """A sequence: a context, ``context_ids``, and own tokens, ``token_ids``, whose log-probabilities are computed."""
+    """A sequence: a context (``context_ids``), then the sequence's own tokens (``token_ids``), which get
+    log-probabilities."""
 
     @property
     def context_ids(self) -> Ids: ...
@@ -35,10 +36,10 @@ class Packing(NamedTuple):
 
     Attributes:
         ids_T: the tokens.
-        positions_T: the position of each token in its sequence. Every sequence counts from 0, otherwise its rotary
-            embedding would depend on the sequences packed before it.
-        lengths: the length of each sequence, which is its context and own tokens.
-        places_E: the indices in ``ids_T`` of the tokens of each sequence, sequence after sequence.
+        positions_T: the position of each token in its sequence. Positions start at 0 in every sequence. Otherwise, a
+            sequence's rotary embedding would depend on the sequences packed before it.
+        lengths: the length of each sequence: the number of its context tokens and own tokens.
+        places_E: the indices in ``ids_T`` of each sequence's tokens, one sequence after another.
         before_N: the index of the token before each own token; the hidden state there predicts the own token.
         own_N: the index in ``ids_T`` of each own token.
     """
@@ -64,7 +65,7 @@ def context_of(row: Packable) -> bytes:
 def pack(rows: Sequence[Packable]) -> Packing:
     """Pack rows end to end, in order; a context that is already packed is not packed again.
 
-    Only equal contexts are shared. If one context is a prefix of another context, both are packed.
+    Only equal contexts are shared. If one context is a prefix of another context, both are packed in full.
 
     >>> row = type("Row", (), {"context_ids": np.array([7, 8]), "token_ids": np.array([5])})
     >>> packing = pack([row, row])

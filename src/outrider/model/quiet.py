@@ -10,8 +10,8 @@ from transformers.utils import logging
 
 @contextmanager
 def without_bars() -> Iterator[None]:
-    """Context manager that hides transformers' progress bars, which every rank would otherwise draw over the run's own
-    progress display."""
+    """Context manager that hides transformers' progress bars. Otherwise, every rank would draw these bars over the
+    run's own progress display."""
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:

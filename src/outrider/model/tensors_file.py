@@ -1,4 +1,4 @@
-"""Writes tensors one after the other into a file in the format of safetensors."""
+"""Writes a safetensors file, one tensor at a time."""
 
 from __future__ import annotations
 

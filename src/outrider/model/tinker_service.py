@@ -1,8 +1,8 @@
-"""A policy on a Tinker service: sends requests to the service, and raises errors if the service does not answer.
+"""Connects to a policy on a Tinker service: sends requests, and raises errors if the service does not answer.
 
-In the service's protocol, requests are numbered and answered asynchronously. The service trains the weights, and a
-sampler on the service has the weights of the last weight sync. A loss is a function over rows of any length, selected
-by its name; the service computes the gradient of this loss.
+In the service's protocol, requests are numbered and answered asynchronously. The service trains the weights. The
+service's sampler uses the weights of the last weight sync. A loss is selected by its name and takes rows of any length;
+the service computes the gradient of the loss.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _INTRODUCTIONS = 4  # number of answers that the service sends before the first 
 
 
 class ServiceRow(NamedTuple):
-    """A token sequence, and the inputs of a loss for each token except the first token.
+    """A token sequence, and the inputs of a loss for each token except the first.
 
     Attributes:
         ids: token ids of the whole sequence.
@@ -48,7 +48,7 @@ class ServiceRow(NamedTuple):
 
 
 class Adam(NamedTuple):
-    """The options of one Adam step, under the protocol's names; ``grad_clip_norm`` 0 means no clipping."""
+    """The options of one Adam step, named as in the protocol; with ``grad_clip_norm`` 0, gradients are not clipped."""
 
     learning_rate: float
     beta1: float = 0.9
@@ -115,10 +115,10 @@ class TinkerService:
         )
 
     def ask(self, what: str, call: Callable[[], T]) -> T:
-        """Return the result of a call to the package within ``seconds``; the package itself may retry.
+        """Call a function of the package and return its result, within ``seconds``; the package itself may retry.
 
         Raises:
-            EngineLostError: the call failed, or there was no answer.
+            EngineLostError: the call failed, or did not return in time.
         """
         if self._silent:  # otherwise a run that ends with an error would wait again to save
             raise EngineLostError(self._silent)
@@ -154,8 +154,8 @@ class TinkerService:
         return given
 
     def _hint(self) -> str:
-        """Return a hint on versions, since the first answers may never come if the versions of package and service
-        differ."""
+        """Return a hint that the package's version may not match the service's, in which case the first answers may
+        never come; empty if this is ruled out."""
         if self._answers > _INTRODUCTIONS or self._sdk.__version__ == _SKYRL:
             return ""
         return f"; the package tinker here is {self._sdk.__version__}, and SkyRL 0.3 needs {_SKYRL} (outrider[skyrl])"
@@ -173,9 +173,9 @@ class TinkerService:
     def backward(
         self, rows: Sequence[ServiceRow], loss: str, config: dict[str, float] | None = None, trainer: Any = None
     ) -> list[NDArray[np.float64]]:
-        """Add the gradient of ``loss``, the protocol's name of a loss, to the gradient for the next :meth:`step`.
+        """Add the gradient of the loss that the protocol calls ``loss`` to the gradient for the next :meth:`step`.
 
-        Returns the log-probabilities before that step, in the form of :meth:`logprobs`.
+        Returns the log-probabilities before that step, in the same format as :meth:`logprobs`.
         """
         data = [self._datum(row) for row in rows]
         given = self.ask(
@@ -213,7 +213,7 @@ class TinkerService:
     def sample(self, asked: Iterable[tuple[Ids, int, dict[str, Any]]]) -> Iterator[list[ServiceRollout]]:
         """Sample rollouts; each entry of ``asked`` has a prompt, the number of rollouts, and sampling parameters.
 
-        The number of concurrent requests is bounded.
+        At most ``options.in_flight`` requests are sent at the same time.
         """
         waiting: deque[Future[Any]] = deque()
         for prompt, n, params in asked:
@@ -241,7 +241,7 @@ class TinkerService:
         self.ask(f"to resume from {place}", lambda: self._trainer.load_state_with_optimizer(place).result())
 
     def download(self, name: str, folder: Path) -> None:
-        """Write the adapter into a folder, in the format of the service."""
+        """Download the adapter into a folder, in the service's format."""
         place = self.ask("for the adapter", lambda: self._trainer.save_weights_for_sampler(name).result()).path
         run, *kind, _ = place.removeprefix("tinker://").split("/")
         rest = self._client.create_rest_client()
@@ -268,7 +268,7 @@ def _logprobs_of(given: Any, rows: Sequence[ServiceRow]) -> list[NDArray[np.floa
 
 
 def _settled(given: Any) -> Any:
-    """Return a client, even if this version of the package returned a future of the client."""
+    """Return a client; some versions of the package give a future of the client, which is awaited here."""
     return given.result() if hasattr(given, "result") else given
 
 
@@ -278,7 +278,7 @@ def _read(url: str) -> bytes:
 
 
 def _refuse_silence(url: str | None) -> None:
-    """Raise UserError at once for an unreachable service; the package alone would retry for five minutes."""
+    """Raise UserError at once if the service is unreachable, since the package itself would retry for five minutes."""
     if url is None:
         return
     try:

@@ -1,4 +1,4 @@
-"""Small Qwen2 models with random weights, and their tokenizers: one token per character, or subwords."""
+"""Creates small Qwen2 models with random weights, and character or subword tokenizers for these models."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def tiny_policy(seed: int, context: int = 256, characters: str = CHARACTERS) -> 
 
 
 def untrained(seed: int, tokenizer: Qwen2Tokenizer, size: NewModel) -> Policy:
-    """Return a Qwen2 with random weights and tied embeddings.
+    """Return a Qwen2 model with random weights and tied embeddings.
 
     The dimension of an attention head is 32, since serving engines have no attention kernel for a smaller dimension.
     There are half as many KV heads as query heads, and the feed-forward layer has twice the model's width.

@@ -25,12 +25,12 @@ class OpenedTokenizer(NamedTuple):
 
 
 def open_tokenizer(name: str, options: PolicyOptions) -> OpenedTokenizer:
-    """Open the tokenizer of a model by the model's name.
+    """Open a model's tokenizer, given the name of the model.
 
     Raises:
-        UserError: the folder is missing, is not a model, or has no tokenizer; a hub name cannot be reached; the
-            tokenizer has no end-of-sequence token; ``options`` need a chat template, but the tokenizer has none; or its
-            template does not read one of ``options.chat_template_kwargs``.
+        UserError: the folder is missing, is not a model, or has no tokenizer; the model is not on the hub, or the hub
+            cannot be reached; the tokenizer has no end-of-sequence token; ``options`` need a chat template, but the
+            tokenizer has none; or its template does not read one of ``options.chat_template_kwargs``.
     """
     folder = model_folder(name)
     path = Path(folder)
@@ -67,7 +67,8 @@ def _refuse_no_model(name: str, path: Path, adapter: bool) -> None:
 
 
 def _refuse_unreachable(name: str) -> None:
-    """Raise UserError at once if the hub is unreachable; transformers would retry for a minute and print 40 lines."""
+    """Raise UserError at once if the hub is unreachable, since transformers would retry for a minute and print 40
+    lines."""
     from huggingface_hub import HfApi, try_to_load_from_cache
     from huggingface_hub.errors import HfHubHTTPError
 

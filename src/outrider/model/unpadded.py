@@ -1,4 +1,4 @@
-"""Attention kernels that read packed sequences without padding, on a GPU.
+"""GPU attention kernels for packed sequences that need no padding.
 
 Two kernels are supported: the package flash-attn, and ``varlen_attn``, which is part of PyTorch. Both implement
 FlashAttention-2 for bfloat16 and float16. Without either kernel, sequences are padded for
@@ -33,7 +33,7 @@ _BOUND = 0.05
 
 
 def attention_on(device: torch.device, dtype: torch.dtype) -> Kernel:
-    """Return the attention kernel for packed sequences of a dtype on a device."""
+    """Return the name of the attention kernel to use for packed sequences, given their device and dtype."""
     if device.type != "cuda" or dtype not in (torch.bfloat16, torch.float16):
         return "sdpa"
     if importlib.util.find_spec("flash_attn"):
@@ -94,13 +94,14 @@ UNPADDED: Mapping[str, Unpadded] = {"flash_attention_2": flash_attn, "varlen": v
 
 
 def _side(window: int | None) -> tuple[int, int]:
-    """Return the number of tokens to the left, without the token itself, and to the right; -1 for no limit."""
+    """Return how many tokens to the left (excluding the token itself) and to the right are visible; -1 means no
+    limit."""
     return (-1, -1) if window is None else (window - 1, 0)
 
 
 @cache
 def _has_varlen() -> bool:
-    """Whether this version of PyTorch has ``varlen_attn`` with all arguments."""
+    """Whether this version of PyTorch has ``varlen_attn`` with all the arguments that are needed."""
     if importlib.util.find_spec("torch.nn.attention.varlen") is None:
         return False
     from torch.nn.attention.varlen import varlen_attn as kernel
@@ -110,7 +111,7 @@ def _has_varlen() -> bool:
 
 @cache
 def _varlen_agrees(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether PyTorch's kernel runs on this device and gives the same results as ``sdpa``."""
+    """Whether PyTorch's kernel runs on this device and agrees with ``sdpa`` to within ``_BOUND``."""
     try:
         gap = max(gap_to_sdpa(varlen_attn, device, dtype, window) for window in (None, 3))
     except (RuntimeError, NotImplementedError):  # a GPU that is too old for the kernel, or a build without the kernel
@@ -120,9 +121,9 @@ def _varlen_agrees(device: torch.device, dtype: torch.dtype) -> bool:
 
 @torch.enable_grad()
 def gap_to_sdpa(kernel: Unpadded, device: torch.device, dtype: torch.dtype, window: int | None) -> float:
-    """Return the largest difference of a kernel's outputs and gradients from those of ``sdpa`` in float32.
+    """Return the largest difference between a kernel's outputs and gradients and those of ``sdpa`` in float32.
 
-    The comparison has three sequences of 1, 5 and 9 tokens, and two query heads per key head.
+    The comparison uses three sequences of 1, 5 and 9 tokens, and two query heads per key head.
     """
     lengths, heads, keys, size, scale = (1, 5, 9), 4, 2, 64, 0.125
     generator = torch.Generator().manual_seed(0)
@@ -148,7 +149,7 @@ def gap_to_sdpa(kernel: Unpadded, device: torch.device, dtype: torch.dtype, wind
 def _with_gradients(
     attention: Callable[[Tensor, Tensor, Tensor], Tensor], qkv: tuple[Tensor, Tensor, Tensor], grad: Tensor
 ) -> list[Tensor]:
-    """Return the output, and the gradients of queries, keys and values."""
+    """Return the attention's output, and the gradients of queries, keys and values."""
     q, k, v = (x.clone().requires_grad_() for x in qkv)
     out = attention(q, k, v)
     return [out.detach(), *torch.autograd.grad(out, (q, k, v), grad)]

@@ -1,4 +1,5 @@
-"""Aggregation of token losses: the denominator of each loss stream, over an optimizer batch. Uses only NumPy."""
+"""Aggregation of token losses: the denominator of each loss stream, computed over an optimizer batch. Uses only
+NumPy."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from outrider.options import Options
 
 
 class Aggregate(Options):
-    """The denominator of each loss stream, over a whole optimizer batch (:mod:`outrider.objective.weights`)."""
+    """The denominator of each loss stream, computed over a whole optimizer batch
+    (:mod:`outrider.objective.weights`)."""
 
     denominator: Literal["all", "with_signal"] = Field(
         "all",

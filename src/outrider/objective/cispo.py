@@ -1,4 +1,4 @@
-"""CISPO: every token keeps its gradient, with a clipped importance weight."""
+"""CISPO: every token keeps its gradient, weighted by a clipped importance ratio."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Cispo(Bounded):
     4 gives ScaleRL's cap of 5 (1 + 4).
 
     Diagnostics: ``clip_low`` and ``clip_high`` are the fractions of tokens whose weight is clipped at the lower and at
-    the upper bound, whatever their advantage.
+    the upper bound, regardless of the sign of their advantage.
 
     Sources: MiniMax-M1, arXiv 2506.13585, Eqs. 4 and 5; ScaleRL, arXiv 2510.13786.
     """

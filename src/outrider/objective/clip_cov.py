@@ -15,12 +15,12 @@ from outrider.record.row import WeightedRow
 
 
 class ClipCov(Selection):
-    """Removes the policy gradient of a few random tokens with high covariance of log-probability and advantage.
+    """Removes the policy gradient of a few randomly drawn tokens whose log-probability and advantage covary strongly.
 
-    Tokens are drawn at random among the tokens with a covariance (:func:`outrider.objective.selection.covariances`)
-    from ``low`` to ``high``. The number of drawn tokens is ``share`` times the number of all trainable tokens. The draw
-    is seeded by rollout and position, so it is the same in every epoch. If no token is in the range, no token is drawn.
-    The released code draws only among tokens that the ratio's clip does not change; this component ignores the clip.
+    Tokens are drawn at random among those whose covariance (:func:`outrider.objective.selection.covariances`) is
+    between ``low`` and ``high``. The number of drawn tokens is ``share`` times the number of all trainable tokens. The
+    draw is seeded by rollout and position, so it is the same in every epoch. If fewer tokens are in the range, all of
+    them are drawn. The released code never draws tokens whose ratio is clipped; this component ignores the clip.
 
     Source: arXiv 2505.22617, Eqs. 11 and 12 (share 2e-4, covariance in [1, 5]).
     """

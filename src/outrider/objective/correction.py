@@ -1,30 +1,32 @@
 r"""Off-policy correction: importance weights and metrics for the mismatch between sampler and learner.
 
-Two engines, or two weight versions, give the same tokens different probabilities. The learner's log-probabilities from
-before the first update of a step replace the sampler's in the ratio, and the policy term of token :math:`t` is
+Two engines, or two weight versions, assign different probabilities to the same tokens. The learner's log-probabilities
+from before the first update of a step replace the sampler's in the ratio, and the policy term of token :math:`t` is
 multiplied by a constant weight derived from
 
 .. math:: w_t = \frac{\pi_\mathrm{learner}(y_t)}{\pi_\mathrm{sampler}(y_t)} \text{ (token)}, \qquad
           \prod_u w_u \text{ (sequence)}, \qquad \Big(\prod_u w_u\Big)^{1/n} \text{ (geometric)}
 
 The product over a response is unbiased, but vanishes or explodes with length. The geometric mean does neither, but
-corrects only a small part of the mismatch. Denominators, KL term and entropy term are not weighted, so a masked row
-still counts in all three.
+corrects only a small part of the mismatch. The denominators, the KL term and the entropy term are not weighted, so a
+masked row still counts in all three.
 
-A step with one update needs no extra forward pass for these log-probabilities, because the weights have not changed
-before the update's own pass. The learner makes an extra pass over all rows if a step has several updates, if a token
-selection reads the old log-probabilities before the update, or if the correction reads all weights of a step together.
+A step with one update needs no extra forward pass for these log-probabilities, because the update's own forward pass
+still uses the old weights. The learner makes an extra pass over all rows if a step has several updates. An extra pass
+is also needed if a token selection reads the old log-probabilities before the update, or if the correction reads all
+weights of a step together.
 
-Metrics cover the trainable tokens before truncation or masking: with one update, the tokens of the rows that are
-trained; with an extra pass, the tokens of all rows. ``sampler_kl_k1`` and ``sampler_kl_k3`` estimate
+Metrics cover the trainable tokens, before truncation or masking. Without an extra pass, metrics cover only the rows
+that are trained; with an extra pass, they cover all rows. ``sampler_kl_k1`` and ``sampler_kl_k3`` estimate
 :math:`KL(\pi_\mathrm{sampler} \| \pi_\mathrm{learner})` per token in nats. The other metrics cover the weights (one per
 token or one per row, depending on the level): ``weight_p01``, ``weight_p50`` and ``weight_p99`` (percentiles),
 ``weight_max``, ``weight_ess`` and ``weight_clamped``. ``weight_ess`` is the effective sample size :math:`(\sum w)^2 /
 \sum w^2`, divided by the number of weights. ``weight_clamped`` is the share of weights that are truncated or masked (0
-for ``recompute``, whose weights are 1). Logarithms of weights are bounded to ±20. Without tokens there are no metrics.
+for ``recompute``, whose weights are 1). Logarithms of weights are bounded to ±20. If there are no trainable tokens, no
+metrics are reported.
 
-Sampler and learner compute log-probabilities in the row's mode (for example, at its temperature). The learner rejects
-batches with several modes.
+Sampler and learner compute log-probabilities in the same mode, for example at the temperature with which the row was
+sampled. The learner rejects batches whose rows have different modes.
 
 Sources: truncated weights, Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training"
 (cap 2, token level); masked weights, Liu et al. 2025, "When speed kills stability" (sequence level) and IcePop (token
@@ -63,20 +65,21 @@ class Correction(Options):
 
     @property
     def per_weight(self) -> bool:
-        """Whether each result of :meth:`importance` depends only on its own weight.
+        """Whether :meth:`importance` corrects each weight independently of all other weights.
 
         If so, a step with one update corrects the weights of each micro-batch in the update's own forward pass.
-        Otherwise an extra pass comes first, and one call gets the weights of all rows of the step.
+        Otherwise, an extra pass comes first, and one call corrects the weights of all rows of the step.
         """
         return False
 
     def importance(self, weights: Floats) -> tuple[Floats, Flags]:
-        """Return the corrected weights, and whether each was truncated or masked, from weights ``[tokens or rows]``."""
+        """Return the corrected weights, and a flag for each weight that was truncated or masked: ``[tokens or
+        rows]``."""
         raise NotImplementedError
 
 
 class Weighed(NamedTuple):
-    """Importance weights of a sequence of rows.
+    """The importance weights of several rows.
 
     Attributes:
         weights: the weights before truncation or masking, ``[tokens or rows]``.
@@ -90,7 +93,7 @@ class Weighed(NamedTuple):
 
 
 def weigh(correction: Correction, log_RN: Sequence[Floats]) -> Weighed:
-    """Return the weights of rows, given the log ratios (learner to sampler, float64) of their trainable tokens.
+    """Return the weights of rows, given the float64 log ratios (learner to sampler) of their trainable tokens.
 
     A row without trainable tokens has no weight.
     """
@@ -104,7 +107,7 @@ def weigh(correction: Correction, log_RN: Sequence[Floats]) -> Weighed:
 def correct(
     correction: Correction, rows: Sequence[WeightedRow], logprobs_RN: Sequence[NDArray[np.floating]]
 ) -> tuple[list[WeightedRow], dict[str, float]]:
-    """Return rows with the learner's log-probabilities and importance weights, and the metrics.
+    """Return the rows with the learner's log-probabilities and with importance weights, and return the metrics.
 
     ``logprobs_RN``: the learner's log-probabilities of each row's own tokens, before the first update of the step.
     """

@@ -2,8 +2,8 @@ r"""The coefficient of the entropy bonus: constant, or adapted towards a target 
 
 The loss contains :math:`-\alpha_k \sum_t w_t H_t` with token weights :math:`w_t`, so :math:`\alpha` is in units of the
 policy term. The gradient of the bonus is the gradient of each token's entropy, given the tokens before it. A token also
-affects the entropy of later tokens, so this is not the gradient of the entropy of whole responses. With a target, the
-coefficient in step :math:`k` depends on the mean entropy :math:`e_k` per trainable token at sampling:
+affects the entropy of later tokens, so this gradient is not the gradient of the entropy of whole responses. With a
+target, the coefficient in step :math:`k` depends on the mean entropy :math:`e_k` per trainable token at sampling:
 
 .. math:: \alpha_k = c_k\, [e_k \le \mathrm{target}], \qquad
           c_{k+1} = \mathrm{clip}(c_k \pm \Delta,\; 0,\; \mathrm{most}), \text{ up if } e_k < \mathrm{target}
@@ -80,7 +80,7 @@ class EntropyBonus:
 
     @property
     def active(self) -> bool:
-        """Whether the bonus is or may become positive."""
+        """Whether the bonus is positive or may become positive."""
         return self.options.bonus > 0 or self.options.target is not None
 
     def observe(self, entropy: float) -> None:

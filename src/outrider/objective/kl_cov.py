@@ -18,10 +18,11 @@ class KlCov(Selection):
 
     The tokens with the highest covariance (:func:`outrider.objective.selection.covariances`) get the penalty
     :math:`\mathrm{coef}\, |\log\pi - \log\pi_\mathrm{old}|`, the estimator of the released code, in addition to their
-    policy gradient. The paper uses the surrogate ``unclipped``. Only tokens with positive covariance are chosen, so if
-    all advantages are equal, no token is chosen. In the first update of a step the penalty and its gradient are 0,
-    since differences at rounding level count as 0 (:func:`outrider.objective.kl.moved`). With bfloat16 matmuls rounding
-    differences exceed that tolerance, and their signs become gradients, as in the released code.
+    policy gradient. The paper combines the penalty with the surrogate ``unclipped``. Only tokens with positive
+    covariance are chosen, so if all advantages are equal, no token is chosen. In the first update of a step the penalty
+    and its gradient are 0, since differences as small as rounding errors count as 0
+    (:func:`outrider.objective.kl.moved`). With bfloat16 matmuls, rounding errors exceed that tolerance. The sign of a
+    rounding error then decides the direction of the penalty's gradient, as in the released code.
 
     Source: arXiv 2505.22617, Eqs. 13 and 14 (share 2e-3 for 7B, 2e-4 for 32B, coefficient 1).
     """

@@ -10,10 +10,11 @@ class LossNeeds(NamedTuple):
 
     Attributes:
         reference: whether the loss needs the reference policy.
-        reset_every: steps between resets of the reference to the policy; None if the reference is never reset.
-        all_rows: whether rows without advantage are trained on too.
+        reset_every: number of steps after which the reference is reset to the policy; None if the reference is never
+            reset.
+        all_rows: whether rows with zero advantage are trained on too.
         top: number of likeliest tokens per position that the loss reads.
-        diagnostics: names of all sums that a call of the loss returns.
+        diagnostics: names of all sums that the loss returns when it is called.
     """
 
     reference: bool = False

@@ -1,4 +1,4 @@
-"""Masked importance weights between sampler and learner. Uses only NumPy."""
+"""Off-policy correction with masked importance weights. Uses only NumPy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from outrider.options import refuse_empty_range
 
 
 class Mask(Correction):
-    r"""Takes old log-probabilities from the learner, and masks tokens or responses whose weight is out of range.
+    r"""Takes old log-probabilities from the learner, and masks tokens or responses whose importance weight is out of
+    range.
 
     The weight is :math:`w` if :math:`\mathrm{low} \le w \le \mathrm{high}`, else 0.
 

@@ -29,7 +29,7 @@ from outrider.options import Options
 
 
 class Kl(Options):
-    """The KL to a reference model; short form ``kl: 0.001``."""
+    """The options of the KL term, which penalises the KL to a reference model; short form ``kl: 0.001``."""
 
     coef: float = Field(
         0.0,
@@ -69,7 +69,8 @@ class Kl(Options):
 
 
 class ObjectiveOptions(Options):
-    """The parts of the loss. The default is PPO's clipped token ratio with a token mean, and no other term.
+    """The parts of the loss. The default is PPO's clipped objective with a ratio per token, averaged over tokens,
+    without any other term.
 
     >>> ObjectiveOptions(surrogate={"clip": [0.2, 0.28]}, aggregate="sequence_mean", kl=0.001).kl.estimator
     K3()

@@ -62,7 +62,7 @@ class PolicyLoss:
     the stream are all zero.
 
     Args:
-        max_tokens: maximum response length in tokens, for the constant denominator.
+        max_tokens: maximum response length in tokens, which the constant denominator uses.
     """
 
     def __init__(self, options: ObjectiveOptions, max_tokens: int) -> None:
@@ -88,8 +88,8 @@ class PolicyLoss:
     def begin(
         self, rows: Sequence[WeightedRow], logprobs: Logprobs, one_update: bool = False
     ) -> tuple[Sequence[WeightedRow], dict[str, float]]:
-        """Return the rows of a step for training, and metrics; ``logprobs`` computes the learner's log-probabilities
-        on demand."""
+        """Prepare the rows of a step for training, and return them with metrics; ``logprobs`` computes the learner's
+        log-probabilities on demand."""
         gauges: dict[str, float] = {}
         correction = self.options.correction
         if correction is not None and not (one_update and self._corrects_in_pass(correction)):
@@ -106,7 +106,7 @@ class PolicyLoss:
         return correct(correction, [row for row, _ in passed], [new_N for _, new_N in passed])[1]
 
     def _corrects_in_pass(self, correction: Correction) -> bool:
-        """Whether a step with one update corrects in the update's own pass."""
+        """Whether a step with one update computes the correction in the update's own forward pass."""
         # a selection reads the learner's old log-probabilities before the pass
         return correction.per_weight and self.options.select is None
 
@@ -142,7 +142,8 @@ class PolicyLoss:
         ref_logprobs_N: Tensor | None,
         top_NK: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the loss, and diagnostics as sums over trainable tokens, which the caller divides by ``tokens``.
+        """Return the loss, and diagnostics as sums over trainable tokens, which the caller divides by the sum
+        ``tokens``.
 
         ``entropies_N``: None if the engine computes no entropies and the objective needs none. ``top_NK``:
         log-probabilities of the ``top`` likeliest tokens.
@@ -227,7 +228,7 @@ class ImitationLoss:
 
 
 def _corrected(correction: Correction, tokens: TokenBatch, old_N: Tensor, live_N: Tensor) -> TokenBatch:
-    """Return a micro-batch with the log-probabilities of its own pass as old log-probabilities, and importance
+    """Return the micro-batch with old log-probabilities from its own forward pass, and with the resulting importance
     weights."""
     # corrections use NumPy; the copy from a GPU synchronises, but costs far less than an extra pass
     logs = (old_N - tokens.old_logprobs).double().cpu().numpy()

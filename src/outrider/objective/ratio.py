@@ -5,10 +5,10 @@ With :math:`\rho_t = \pi(y_t) / \pi_\mathrm{old}(y_t)`, over the own trainable t
 * ``token``: :math:`\rho_t`;
 * ``sequence``: :math:`s = (\prod_t \rho_t)^{1/n}`, shared by a row; its gradient flows through all tokens;
 * ``sequence_token``: the value of :math:`s`, the gradient of :math:`\rho_t`: :math:`\mathrm{sg}[s]\,\pi(y_t) /
-  \mathrm{sg}[\pi(y_t)]`. With one advantage for a whole row, ``sequence`` has the same value and gradient.
+  \mathrm{sg}[\pi(y_t)]`. If all tokens of a row have the same advantage, ``sequence`` gives the same loss and gradient.
 
-For a branch, the response consists of the tokens of the branch's row: the tokens that the branch sampled itself, or its
-whole path under the prefix policy ``repeat``.
+For a branch, the response consists of the tokens of the branch's row. These are the tokens that the branch sampled
+itself or, under the prefix policy ``repeat``, its whole path.
 
 On-policy, all ratios are 1 and every level gives the policy gradient. With a constant denominator and a baseline from
 the other rollouts' rewards, the expectation of this gradient is then the true gradient. Off-policy no level is exact: a
@@ -31,10 +31,11 @@ Marks = dict[str, "Tensor"]
 
 
 class TokenRatios(NamedTuple):
-    """The input of a surrogate. Tensors are ``[N]``, over the concatenated own tokens of a micro-batch's rows.
+    """The input of a surrogate. Tensors have the shape ``[N]``, for the concatenated own tokens of a micro-batch's
+    rows.
 
     Attributes:
-        log_ratio: log of the ratio, bounded; 0 for tokens that are not trained.
+        log_ratio: bounded log of the ratio; 0 for tokens that are not trained.
         logprobs: log-probabilities of the trained policy.
         advantages: advantage of each token; 0 for tokens without gradient.
         live: bool, whether a token is trainable.
@@ -62,8 +63,8 @@ class TokenRatios(NamedTuple):
         return (own - own.detach() + self.row_mean(own.detach())).exp()
 
     def row_mean(self, values_N: Tensor) -> Tensor:
-        """Return, for each token, the mean over the trainable tokens of its row: ``[N]``; 0 in a row without trainable
-        tokens. ``values_N`` must be 0 for tokens that are not trained."""
+        """Return, for each token, the mean over the trainable tokens of its row: ``[N]``. The mean is 0 in a row
+        without trainable tokens. ``values_N`` must be 0 for tokens that are not trained."""
         import torch
 
         lengths = torch.tensor(self.lengths, dtype=torch.long, device=values_N.device)

@@ -1,4 +1,4 @@
-"""Old log-probabilities that the learner recomputes. Uses only NumPy."""
+"""Off-policy correction that only recomputes the old log-probabilities with the learner. Uses only NumPy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from outrider.objective.correction import Correction
 
 
 class Recompute(Correction):
-    """Takes old log-probabilities from the learner, with importance weights of 1, as if the learner had sampled."""
+    """Takes old log-probabilities from the learner, with importance weights of 1, as if the learner had sampled the
+    tokens."""
 
     @property
     def per_weight(self) -> bool:

@@ -34,9 +34,9 @@ class Selection(Options):
     not depend on micro-batches, the order of rows or the number of processes. The inputs are known before the forward
     pass: advantages, recorded entropies, and old log-probabilities (the sampler's, or with ``objective.correction`` the
     learner's). In the first update of a step the old log-probabilities come from the current policy; in later updates
-    they are out of date, like the samples. All tokens that tie at the threshold are chosen. Denominators do not change.
-    A share of the :math:`N` trainable tokens of rows with positive weight means :math:`\max(1, \lfloor \mathrm{share}\,
-    N \rfloor)` tokens.
+    they are out of date, like the samples. If several tokens tie at the threshold, all of them are chosen. Denominators
+    do not change. A share of the :math:`N` trainable tokens of rows with positive weight means :math:`\max(1, \lfloor
+    \mathrm{share}\, N \rfloor)` tokens.
     """
 
     leaves_out: ClassVar[bool] = False
@@ -56,14 +56,15 @@ class Selection(Options):
 
 
 def selected(selection: Selection | None, rows: Sequence[WeightedRow]) -> list[Selected]:
-    """Return one result per row, even without a selection or without trainable tokens."""
+    """Return one result per row, even if there is no selection or no trainable token."""
     if selection is None or not any(row.trainable_N.any() for row in rows):
         return [Selected()] * len(rows)
     return selection.select(rows)
 
 
 def trainable(rows: Sequence[WeightedRow], values: Sequence[NDArray[np.floating]]) -> Floats:
-    """Concatenate the values of all trainable tokens; ``values`` has one array per row, over the row's own tokens."""
+    """Concatenate the values of all trainable tokens; ``values`` has one array per row, with a value for each of the
+    row's own tokens."""
     return np.concatenate([v[row.trainable_N] for row, v in zip(rows, values, strict=True)]).astype(np.float64)
 
 
@@ -78,11 +79,11 @@ def least_of_highest(values: Floats, share: float) -> float:
 
 
 def covariances(rows: Sequence[WeightedRow]) -> list[Floats]:
-    r"""Return the covariance of log-probability and advantage of every own token; 0 for tokens that are not trainable.
+    r"""Return the covariance of each own token's log-probability and advantage; 0 for tokens that are not trainable.
 
     .. math:: \mathrm{cov}_t = (\log\pi_\mathrm{old}(y_t) - \overline{\log\pi_\mathrm{old}}) (A_t - \bar A)
 
-    with means over all trainable tokens. Updates of tokens with high covariance lower the entropy the most.
+    with means over all trainable tokens. Updates on tokens with high covariance lower the entropy the most.
 
     Source: arXiv 2505.22617, Eq. 10.
     """

@@ -34,8 +34,8 @@ class Simko(Bounded):
 
     Success is inferred from the sign of the advantage, which agrees with the verdict under ``group_mean`` and rewards
     of 0 and 1. All tokens tied for the highest probability count as the likeliest. Degenerate cases: a response has no
-    forking token if it has one token or if all its entropies are equal. If the vocabulary has fewer than K tokens, all
-    tokens are used.
+    forking token if it has only one token, or if all its tokens have the same entropy. If the vocabulary has fewer than
+    K tokens, all tokens are used.
 
     Diagnostics: ``clip_low`` and ``clip_high`` are the fractions of tokens whose gradient the lower and the upper bound
     remove; ``forking`` is the fraction of forking tokens.
@@ -120,8 +120,8 @@ class Simko(Bounded):
 
 
 def row_quantiles(values_N: Tensor, live_N: Tensor, lengths: Sequence[int], q: float) -> Tensor:
-    """Return the quantile of the live (trainable) values in each token's row, ``[N]``, interpolated linearly; NaN if
-    the row has no live value.
+    """Return, for each token, the quantile of the live (trainable) values in its row: ``[N]``. The quantile is
+    interpolated linearly, and is NaN if the row has no live value.
 
     >>> import torch
     >>> values, live = torch.tensor([1.0, 3.0, 2.0, 5.0]), torch.tensor([True, True, True, False])

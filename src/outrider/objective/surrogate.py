@@ -1,4 +1,4 @@
-"""Interface of a surrogate: a token's policy loss from its ratio and advantage."""
+"""Interface of a surrogate, which computes a token's policy loss from its ratio and advantage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Surrogate(Options):
 
     @property
     def diagnostics(self) -> tuple[str, ...]:
-        """The names of the surrogate's diagnostics, the same for every batch."""
+        """The names of the surrogate's diagnostics, which are the same for every batch."""
         return ()
 
     @property
@@ -33,7 +33,7 @@ class Surrogate(Options):
 
     @property
     def reads_top(self) -> int:
-        """The number of likeliest tokens per position that the surrogate reads; 0 if the surrogate needs neither these
+        """How many of the likeliest tokens the surrogate reads at each position; 0 if the surrogate needs neither these
         tokens nor entropies."""
         return 0
 

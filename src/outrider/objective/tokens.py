@@ -14,8 +14,8 @@ from outrider.record.row import WeightedRow
 
 
 class TokenBatch(NamedTuple):
-    """The own tokens of a micro-batch's rows, concatenated. Tensors are ``[N]``. None means 1 for every token; for
-    ``penalties``, None means no penalty.
+    """The own tokens of a micro-batch's rows, concatenated. Tensors are ``[N]``. A tensor of None stands for 1 at every
+    token, except that None for ``penalties`` means no penalty.
 
     Attributes:
         weights: weight of each token's loss; positive only for trainable tokens.
@@ -37,7 +37,7 @@ class TokenBatch(NamedTuple):
 
     @staticmethod
     def of(rows: Sequence[WeightedRow], like: Tensor) -> TokenBatch:
-        """Pack rows into tensors with the device and dtype of ``like``."""
+        """Pack rows into tensors on the device and in the dtype of ``like``."""
         pulled = None if all(row.pulled for row in rows) else [np.full(len(row.token_ids), row.pulled) for row in rows]
         return TokenBatch(
             old_logprobs=_tensor([row.old_logprobs_N for row in rows], like),
@@ -54,8 +54,8 @@ class TokenBatch(NamedTuple):
 def _optional(
     parts: Sequence[NDArray[Any] | None], rows: Sequence[WeightedRow], missing: float, like: Tensor
 ) -> Tensor | None:
-    """Concatenate one array per row, filled with ``missing`` for rows without an array. Return None if no row has an
-    array."""
+    """Concatenate one array per row, with ``missing`` in place of each array that a row lacks. Return None if no row
+    has an array."""
     if all(part is None for part in parts):
         return None
     given = zip(parts, rows, strict=True)

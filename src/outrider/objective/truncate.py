@@ -1,4 +1,4 @@
-"""Truncated importance weights between sampler and learner. Uses only NumPy."""
+"""Off-policy correction with truncated importance weights. Uses only NumPy."""
 
 from __future__ import annotations
 

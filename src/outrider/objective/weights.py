@@ -1,4 +1,4 @@
-"""Aggregation: the weight of a token's loss in the loss of the whole optimizer batch. Uses only NumPy.
+"""Aggregation: computes the weight of each token's loss in the loss of the whole optimizer batch. Uses only NumPy.
 
 Every denominator is computed in this module, over all rows of an optimizer batch on all ranks, before the batch is
 split. The loss of a micro-batch is then a weighted sum, so the gradient does not depend on the split.
@@ -17,7 +17,7 @@ from outrider.record.row import WeightedRow
 
 
 def token_weights(rows: Sequence[WeightedRow], options: ObjectiveOptions, max_tokens: int) -> Floats:
-    r"""Return the loss weight of a row's trainable tokens, one number per row.
+    r"""Return, for each row, the weight that each of its trainable tokens has in the loss.
 
     With stream weight :math:`\lambda_s`, rows :math:`i` of stream :math:`s` and :math:`n_i` trainable tokens:
 
@@ -29,8 +29,8 @@ def token_weights(rows: Sequence[WeightedRow], options: ObjectiveOptions, max_to
     lengths, and thus on outcomes: a token has less weight in a batch of long responses (``token_mean``), or in a long
     response (``sequence_mean``).
 
-    Denominators also count rows with zero advantage. With ``denominator: with_signal`` rows with zero advantage do not
-    count, and have weight 0 in every term of the loss.
+    Denominators also count rows with zero advantage. With ``denominator: with_signal``, rows with zero advantage are
+    not counted, and have weight 0 in every term of the loss.
 
     Raises:
         UserError: a row's stream has no weight in ``options.streams``.

@@ -26,7 +26,7 @@ class Wanted(NamedTuple):
     Attributes:
         per_step: number of different training problems per step; None if there is no training.
         evaluate: options that select the held-out problems to evaluate; None if there is no evaluation.
-        max_tokens: maximum tokens of a response.
+        max_tokens: maximum number of tokens in a response.
     """
 
     per_step: int | None
@@ -48,7 +48,8 @@ class Preflight(NamedTuple):
         """Return this result, or raise an error if the checks found an error that would stop a run.
 
         Raises:
-            UserError: there is such an error; the message contains the first one, and the number of other errors.
+            UserError: the checks found such an error; the message contains the first error, and the number of other
+                errors.
         """
         if self.refused:
             first, *others = self.refused
@@ -70,7 +71,7 @@ def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptio
     exclude rows that are too long; :func:`leave_out` excludes the same rows in other processes.
 
     Args:
-        model: the model whose tokenizer encodes the prompts; None: prompts are not checked.
+        model: the model whose tokenizer encodes the prompts; if None, prompts are not checked.
     """
     refused: list[str] = []
     notices: list[str] = []
@@ -114,7 +115,7 @@ def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptio
 
 
 def leave_out(task: Task, places: Collection[tuple[str, str]]) -> None:
-    """Exclude rows from a task in this process that :func:`preflight` has found too long in another process."""
+    """Exclude the rows that :func:`preflight` has found to be too long in another process from this process's task."""
     table = _table(task)
     if table is not None and table.skips_long:
         table.leave_out(places)
@@ -126,7 +127,8 @@ def _table(task: Task) -> Table | None:
 
 
 def _too_long(table: Table, prompts: Prompts, max_tokens: int) -> frozenset[tuple[str, str]]:
-    """Return side and place of each row whose prompt leaves less context than the maximum response length."""
+    """Return the side (``train`` or ``heldout``) and the place of each row whose prompt leaves less context than the
+    maximum response length."""
     table.leave_out([])
     counts = table.counts
     sides = {
@@ -150,7 +152,7 @@ def _no_room(prompt: LongPrompt, table: Table | None, context: int) -> Fault:
 
 
 def _train_problems(task: Task, per_step: int) -> Sequence[Problem]:
-    """Return all training problems of a finite table, or the problems of the first step."""
+    """Return all training problems of a finite table; for any other task, the problems of the first step."""
     table = counts_of(task).get("train")
     if table is not None:
         return [task.train(index) for index in range(table)]
@@ -164,7 +166,8 @@ def _prompts(model: str, policy: PolicyOptions) -> Prompts:
 
 
 def _sentences(faults: Sequence[Fault]) -> list[str]:
-    """Return one sentence per fault, which begins with the row's place or, without a place, with the problem's id."""
+    """Return one sentence per fault. The sentence begins with the row's place or, if that is unknown, with the
+    problem's id."""
     return [
         f"{place}: {reason}"
         if (place := problem.metadata.get("place"))

@@ -1,4 +1,5 @@
-"""Checks a task and a model for a dry run, without downloads or environments, and reports the checks it skipped."""
+"""Checks a task and a model for a dry run, without downloading files or starting environments, and reports the checks
+that it skipped."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from outrider.tasks.verifiers import Verifiers
 
 
 def checked_here(task: Task, wanted: Wanted, model: str, policy: PolicyOptions) -> Preflight:
-    """Return the errors that local files are enough to find, with a notice for each skipped check."""
+    """Return the errors that can be found from local files alone, with a notice for each skipped check."""
     unread = _not_read(task)
     why = _without_tokenizer(model)
     notices = [f"not checked: prompts, since {why}"] if why else []
@@ -29,7 +30,7 @@ def checked_here(task: Task, wanted: Wanted, model: str, policy: PolicyOptions) 
 
 
 def _without_tokenizer(model: str) -> str:
-    """Return why a dry run does not read a model's tokenizer; empty if it reads the tokenizer."""
+    """Return the reason why a dry run does not read a model's tokenizer; empty if it does."""
     if find_spec("torch") is None:
         return "torch is not installed"
     base = made_base(model)
@@ -40,7 +41,7 @@ def _without_tokenizer(model: str) -> str:
 
 
 def _not_read(task: Task) -> str:
-    """Return why a dry run does not read a task's problems; empty if it reads the problems."""
+    """Return the reason why a dry run does not read a task's problems; empty if it does."""
     inner = task.table if isinstance(task, TurnTask) else task
     if isinstance(inner, Table):
         remote = [place for place in (inner.train_data, inner.heldout_data) if place and place.startswith("hf:")]

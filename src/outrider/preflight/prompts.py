@@ -49,9 +49,9 @@ class Prompts:
     def check(self, problems: Sequence[Problem], max_tokens: int) -> PromptCheck:
         """Find prompts that leave fewer than ``max_tokens`` tokens of the context or that cannot be encoded.
 
-        Encoding a large table takes minutes, so only prompts that may be faulty are encoded: prompts that would be too
-        long if each byte were a token, prompts with a character that the tokenizer does not know, and the first prompt
-        for each sequence of roles.
+        Encoding a large table takes minutes, so only prompts that may be faulty are encoded. A prompt may be faulty if
+        it would be too long with one token per byte, or if it has a character that the tokenizer does not know. The
+        first prompt for each sequence of roles is encoded too.
         """
         faults: list[Fault] = []
         long: list[LongPrompt] = []

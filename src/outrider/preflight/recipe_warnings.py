@@ -1,4 +1,4 @@
-"""Warns before a run begins if the run cannot learn from its rewards, or if one part of the run costs too much."""
+"""Warns, before a run begins, if the run cannot learn from its rewards or if one part of the run is too expensive."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def recipe_warnings(recipe: Recipe, heldout: int | None = None, cores: int | Non
 
     - No verdict can change an advantage, for example because each problem has only one rollout.
     - A wrong answer has a higher reward than a correct answer.
-    - The advantage estimation (``credit``) assumes that all problems have equal weight in an update. The weights differ
-      because a step has several updates, and the number of rollouts varies from problem to problem.
+    - The advantage estimation (``credit``) assumes that all problems have equal weight in an update, but their weights
+      differ. They differ if a step has several updates and the number of rollouts varies from problem to problem.
     - The run ends before its warm-up ends, or before a credit component becomes active.
     - There are more ranks than cores. ``cores`` is the number of cores for all ranks, since this process may be pinned
       to a single core.
@@ -75,7 +75,7 @@ def _rollouts_of_a_problem(recipe: Recipe) -> int | None:
 
 
 def _gives_signal(recipe: Recipe, n: int, step: int = 1) -> bool:
-    """Return whether some verdicts on ``n`` rollouts of two problems would give a nonzero advantage.
+    """Return whether at least one combination of verdicts on ``n`` rollouts of two problems gives a nonzero advantage.
 
     The check uses a step that is late enough for every component of credit to be active.
     """

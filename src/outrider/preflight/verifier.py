@@ -14,11 +14,11 @@ _FAILED = (Outcome.ERROR, Outcome.TIMEOUT)
 
 
 def failing_verifier(task: Task, problems: Sequence[Problem]) -> str:
-    """Return a sentence on why a verifier fails for every response; empty if it can verify at least one response.
+    """Return a sentence that says why a verifier fails on every response; empty if it can verify at least one response.
 
-    The responses are the worked solution, the gold answer and the prompt of each of ``PROBES`` problems, if available.
-    Verifiers that ship with Outrider are not called, since their own tests cover them. Environments are not called
-    either, since they return their own verdicts.
+    For each of ``PROBES`` problems, the responses are the worked solution, the gold answer and the prompt, as far as
+    the problem has them. Verifiers that ship with Outrider are not called, since their own tests cover them.
+    Environments are not called either, since they return their own verdicts.
     """
     if not isinstance(task, Table) or not problems or not provenances_in(task.verifier):
         return ""

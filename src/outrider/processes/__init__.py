@@ -1,1 +1,1 @@
-"""The processes of a run, with ranks, launcher, clock, devices, and a coordinated stop of all ranks."""
+"""The processes of a run: ranks, launcher, clock, devices, and the coordinated stop of all ranks."""

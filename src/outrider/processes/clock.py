@@ -1,4 +1,4 @@
-"""Measures the seconds of a step by phase."""
+"""Measures how many seconds each phase of a step takes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ OVERLAPPED = "overlapped_"
 
 
 def training_seconds(seconds: Mapping[str, float]) -> float:
-    """Return the training seconds in a row of ``timing.jsonl``, without evaluation, disk writes and overlapped phases.
+    """Return the seconds of training in a row of ``timing.jsonl``, excluding evaluation, disk writes and overlapped
+    phases.
 
     >>> training_seconds({"step": 3, "sample": 1.5, "learn": 0.5, "save": 9.0, "tokens_per_second": 800.0})
     2.0
@@ -22,7 +23,7 @@ def training_seconds(seconds: Mapping[str, float]) -> float:
 
 
 class Clock:
-    """Sums wall-clock time by phase. The time of a nested phase does not count for the outer phase.
+    """Sums wall-clock time by phase. The time of a nested phase is not counted for the outer phase.
 
     At the start of each phase, the clock calls the function ``watch`` with the phase's name, for example to show the
     phase on the screen.

@@ -7,8 +7,8 @@ from pathlib import Path
 
 
 def usable_cores() -> list[int]:
-    """Return the cores in this process's CPU affinity. If the container's CPU quota is lower, return only the first
-    ones."""
+    """Return the cores in this process's CPU affinity. If the container's CPU quota is lower, return only as many cores
+    as the quota allows."""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()  # the affinity does not reflect this quota
@@ -29,6 +29,6 @@ def ranks_on_cpu(cores: int, samples_apart: bool) -> int:
 
 
 def pin(core: int) -> None:
-    """Pin this process and its child processes to one core. Without CPU affinity, this has no effect."""
+    """Pin this process and its child processes to one core. On a system without CPU affinity, this has no effect."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {core})

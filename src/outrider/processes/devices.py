@@ -1,4 +1,4 @@
-"""Finds the devices and memory of this machine for a run."""
+"""Finds the devices that a run can use on this machine, and their memory."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Devices(NamedTuple):
     """The devices of a run.
 
     Attributes:
-        number: number of GPUs; 1 without a GPU.
-        size: memory in bytes of the GPU with the least memory; without a GPU, of the host.
-        name: name of the GPU with the least memory; without a GPU, of the host.
+        number: number of GPUs; 1 if there is no GPU.
+        size: memory in bytes of the GPU with the least memory, or of the host if there is no GPU.
+        name: name of the GPU with the least memory; a description of the host if there is no GPU.
         host: whether ``size`` is host memory, which all processes share.
     """
 
@@ -32,7 +32,7 @@ class Devices(NamedTuple):
 
 
 def find_devices() -> Devices | None:
-    """Return this machine's GPUs or, without a GPU, its host memory. Return None if the memory is unknown."""
+    """Return this machine's GPUs or, if it has none, its host memory. Return None if the memory is unknown."""
     if driver_there():  # checked first, since importing torch takes a second
         import torch
 
@@ -55,7 +55,7 @@ def runs_at_once() -> int:
     """Return the number of runs that share host memory, from ``OUTRIDER_RUNS_AT_ONCE``; 1 if it is not set.
 
     Raises:
-        UserError: the variable is not a whole number of at least 1.
+        UserError: the variable is not a whole number, or is less than 1.
     """
     given = os.environ.get(RUNS_AT_ONCE, "1")
     if not (given.isdecimal() and int(given)):
@@ -64,13 +64,13 @@ def runs_at_once() -> int:
 
 
 def host_share() -> int | None:
-    """Return the bytes of host memory for this run, which are divided by :func:`runs_at_once`; None if unknown."""
+    """Return this run's share of host memory in bytes (all memory / :func:`runs_at_once`); None if unknown."""
     whole, runs = host_memory(), runs_at_once()
     return None if whole is None else whole // runs
 
 
 def host_memory(root: Path = Path("/")) -> int | None:
-    """Return the bytes of host memory or, if lower, the memory limit of this process's container; None if unknown.
+    """Return the host memory in bytes or, if lower, the memory limit of this process's container; None if unknown.
 
     Args:
         root: folder that contains ``proc`` and ``sys``.

@@ -1,4 +1,5 @@
-"""Starts the processes of a run. On a CPU, there is one process per core, with one thread and pinned to the core.
+"""Starts the processes of a run. By default, on a CPU, each core has one process, which uses one thread and is pinned
+to this core.
 
 If another launcher (such as torchrun) has already started ranks, the run uses these ranks.
 """
@@ -37,7 +38,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # parameters of mallopt(3)
 def launch(wanted: int, main: RankMain, *arguments: Any, hint: str = "start it again") -> int:
     """Call ``main(ranks, *arguments)`` in every process, and return rank 0's result.
 
-    This process is rank 0. ``wanted`` is the number of processes, where 0 means one process per core on a CPU and one
+    This process is rank 0. ``wanted`` is the number of processes. With 0, there is one process per core, or only one
     process on a machine with a GPU. ``main`` and the arguments are pickled for all other ranks.
 
     Raises:
@@ -103,8 +104,9 @@ def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ..
 def _watched(ranks: Ranks, others: Sequence[BaseProcess], hint: str) -> Iterator[None]:
     """Context manager that ends this process (rank 0) with a message if it waits for a dead rank.
 
-    Gloo notices the death of a rank. NCCL does not always notice it, and would wait for two hours (``ranks._WAIT``). No
-    state is lost when the process ends, because no state can be saved while devices wait for each other.
+    Gloo notices the death of a rank. NCCL does not always notice a rank's death, and would wait for two hours
+    (``ranks._WAIT``). No state is lost when the process ends, because no state can be saved while devices wait for each
+    other.
     """
     over = threading.Event()
 
@@ -129,7 +131,7 @@ def _watched(ranks: Ranks, others: Sequence[BaseProcess], hint: str) -> Iterator
 
 
 def _said(folder: Path, rank: int) -> str:
-    """Return the last message of a rank about why it ended; empty if the rank could not write a message."""
+    """Return the message that a rank wrote about why it ended; empty if the rank could not write a message."""
     try:
         return f"ended: {(folder / f'said-{rank}').read_text()}"
     except OSError:
@@ -137,10 +139,10 @@ def _said(folder: Path, rank: int) -> str:
 
 
 def _start(processes: Sequence[BaseProcess], ignore_signals: bool) -> None:
-    """Start the processes. This takes seconds while the fork server imports modules.
+    """Start the processes. Starting takes seconds if the fork server is still importing modules.
 
-    ``ignore_signals`` is only for a start without a fork server. Otherwise, all children of the fork server would
-    inherit the ignored signals.
+    ``ignore_signals`` must be False if the processes are started from a fork server. Otherwise, all children of the
+    fork server would inherit the ignored signals.
     """
     try:
         with ignoring_interrupts() if ignore_signals else nullcontext(), without_main():
@@ -231,7 +233,8 @@ def _call(ranks: Ranks, main: RankMain, arguments: tuple[Any, ...]) -> int:
 
 @contextmanager
 def threads_of_a_rank() -> Iterator[None]:
-    """Context manager that sets a rank's number of threads (1 on a CPU), which affects the last bits of results."""
+    """Context manager that sets a rank's number of threads to 1 on a CPU; this number affects the last bits of
+    results."""
     threads = torch.get_num_threads()
     if not torch.cuda.is_available():
         torch.set_num_threads(1)
@@ -252,7 +255,7 @@ def _keep_freed_memory() -> None:
 
 
 class _Pinned:
-    """Context manager that pins this process to ``cores[rank]``. If ``cores`` is empty, this has no effect."""
+    """Context manager that pins this process to ``cores[rank]``. If ``cores`` is empty, the process is not pinned."""
 
     def __init__(self, cores: list[int], rank: int) -> None:
         self._cores, self._rank = cores, rank

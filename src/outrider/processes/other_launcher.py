@@ -1,4 +1,5 @@
-"""Detects processes of another launcher, such as torchrun. Importing this module does not import torch."""
+"""Detects whether another launcher, such as torchrun, has started this process. Importing this module does not import
+torch."""
 
 from __future__ import annotations
 

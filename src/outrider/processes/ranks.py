@@ -37,12 +37,12 @@ class Ranks:
     Args:
         rank: index of this rank, counted from 0.
         size: number of ranks.
-        ended: function that returns, by rank, how other ranks have ended; None if this process did not start the other
-            ranks.
+        ended: function that returns how other ranks have ended, keyed by rank; None if this process did not start the
+            other ranks.
 
     Attributes:
         cores: number of cores that all ranks on this machine share, even if this rank is pinned to one core.
-        waits: whether this process is in a block of :meth:`linked`.
+        waits: whether this process is inside a :meth:`linked` block.
 
     Raises:
         RankLostError: raised by every collective operation if another rank has died.
@@ -60,8 +60,8 @@ class Ranks:
 
     @staticmethod
     def join() -> Ranks:
-        """Join the ranks that a launcher such as torchrun has started, which sets environment variables. Without a
-        launcher, return a single rank."""
+        """Join the ranks that a launcher such as torchrun has started and described in environment variables. If there
+        is no launcher, return a single rank."""
         size = int(os.environ.get("WORLD_SIZE", "1"))
         if size == 1:
             return Ranks()
@@ -72,7 +72,7 @@ class Ranks:
 
     @staticmethod
     def meet(rank: int, size: int, meeting: str, ended: Callable[[], dict[int, str]] | None = None) -> Ranks:
-        """Connect the ranks on one machine through a file, whose ``file://`` address is ``meeting``."""
+        """Connect the ranks on one machine through a file whose ``file://`` address is ``meeting``."""
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # works even if the host name does not resolve
         backend = _backend(size)
         # Group names are numbered. If a group has failed in this process, its number is used up. The other processes
@@ -86,7 +86,7 @@ class Ranks:
         """Return the same ranks with separate connections, so that another thread can run collective operations on
         objects.
 
-        Every rank must call this method. With one rank, the result is this object.
+        Every rank must call this method. If there is only one rank, this object is returned.
         """
         if self.size == 1:
             return self
@@ -138,7 +138,7 @@ class Ranks:
                 raise
 
     def lost(self) -> str:
-        """Return which rank is dead and how it ended, as a message; empty if no rank is known to be dead."""
+        """Return a message that says which rank is dead and how it ended; empty if no rank is known to be dead."""
         if self._ended is not None:
             lost = {rank: f"rank {rank} {how}" for rank, how in self._ended().items()}
         else:
@@ -147,8 +147,8 @@ class Ranks:
         return lost[min(lost)] if lost else ""
 
     def _who_is_lost(self) -> str:
-        """Return the message of :meth:`lost`. Wait for it up to 10 seconds, since a rank's connections close before its
-        process ends."""
+        """Return the message of :meth:`lost`. This may take up to 10 seconds, since a rank's connections close before
+        its process ends."""
         end = time.monotonic() + _END_SECONDS
         while (self._ended or self._processes) and time.monotonic() < end:
             if lost := self.lost():
@@ -172,8 +172,8 @@ class Ranks:
         return cast(T, result)
 
     def gather(self, make: Callable[[], Sequence[T]]) -> list[T]:
-        """Call ``make`` on every rank, and return all items in the order of ranks. If one rank fails, all ranks raise
-        its exception."""
+        """Call ``make`` on every rank, and return all items in rank order. If one rank fails, all ranks raise its
+        exception."""
         if self.size == 1:
             return list(make())
         mine = self._agreed(lambda: list(make()))
@@ -185,8 +185,8 @@ class Ranks:
     def together(self, make: Callable[[], T]) -> T:
         """Call ``make`` on every rank and return this rank's result. If one rank fails, all ranks raise its exception.
 
-        ``make`` may call collective operations. If one rank fails, a rank that waits in such an operation gets the
-        exception.
+        ``make`` may call collective operations. A rank that waits in a collective operation while another rank fails
+        gets the exception there.
         """
         return make() if self.size == 1 else self._agreed(make)
 

@@ -28,8 +28,8 @@ def warm_processes(*modules: str) -> ForkServerContext | SpawnContext:
     """Return a multiprocessing context that forks processes from a server, which imports ``modules`` only once.
 
     A fork of this process would copy torch's threads in an unusable state. The server, in contrast, only imports the
-    modules and has no threads. It inherits this process's signal handlers, and listens on a socket in the temporary
-    folder. If that folder's path is too long for a socket, every process imports the modules itself.
+    modules and has no threads. The server inherits this process's signal handlers, and listens on a socket in the
+    temporary folder. If that folder's path is too long for a socket, every process imports the modules itself.
     """
     if len(os.fsencode(tempfile.gettempdir())) > _LONGEST:
         return multiprocessing.get_context("spawn")
@@ -40,9 +40,9 @@ def warm_processes(*modules: str) -> ForkServerContext | SpawnContext:
 
 
 def warm_ahead(module: str, ranks: int) -> None:
-    """Start to import a run's module for the run's other processes, while this process imports the module as well.
+    """Start importing a run's module for the run's other processes, while this process imports the module as well.
 
-    Imports at the same time take 6 seconds; imports one after another take 11 seconds.
+    In parallel, both imports take 6 seconds; one after another, they take 11 seconds.
 
     Args:
         ranks: ``train.ranks``; 0 means one rank per core, or one rank on a machine with a GPU.
@@ -58,8 +58,8 @@ def without_main() -> Iterator[None]:
     """Context manager in which new processes do not import the main script.
 
     By default, multiprocessing imports the main script in every new process, since the script may define the function
-    to call. This import runs the script again. Outrider's functions are all in modules, so that a user's script needs
-    no ``if __name__ == "__main__"``.
+    to call. This import runs the script again. Since all of Outrider's functions are in modules, a user's script does
+    not need ``if __name__ == "__main__"``.
     """
     with _MAIN:  # otherwise, two trainings in two threads could restore the empty module
         main = sys.modules["__main__"]

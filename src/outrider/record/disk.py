@@ -1,7 +1,7 @@
 """Writes files so that each file is either complete or unchanged after a kill, a power cut or a full disk.
 
 A rename is enough to protect a file against a kill. Protection against a power cut also requires an fsync, which takes
-a few milliseconds per file and folder. Files of single steps are therefore synced only once per checkpoint.
+a few milliseconds per file and folder. The files of individual steps are therefore synced only once per checkpoint.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def write_atomically(path: Path, data: Any, wait: bool = True) -> None:
     Without ``wait``, a power cut may destroy the file until :func:`sync` is called on the file and its folder.
 
     Raises:
-        UserError: the write fails (disk full, not writable); the file is unchanged.
+        UserError: the write fails, for example because the disk is full; the file is unchanged.
     """
     with new_file(path, wait) as temporary, temporary.open("wb") as file:
         file.write(data)
@@ -49,8 +49,8 @@ def write_atomically(path: Path, data: Any, wait: bool = True) -> None:
 def new_file(path: Path, wait: bool = False) -> Iterator[Path]:
     """Context manager that yields the path of a temporary file.
 
-    The file is renamed to ``path`` if the block succeeds, and removed if it fails. With ``wait``, the new name is on
-    disk when the context ends. The block itself must sync the contents.
+    The file is renamed to ``path`` if the block succeeds, and removed if the block fails. With ``wait``, the new name
+    is on disk when the context ends. The block itself must sync the file's contents.
 
     Raises:
         UserError: the write fails; an earlier file at ``path`` is unchanged.
@@ -89,7 +89,8 @@ def sync(*paths: Path) -> None:
 
 
 def move(path: Path, into: Path) -> Path:
-    """Move a file durably to a folder on the same disk. If its name is taken there, append ``.2``, ``.3``, …."""
+    """Move a file durably to a folder on the same disk. If the name is already taken in that folder, ``.2``, ``.3``, …
+    is appended."""
     place, copies = into / path.name, 1
     while place.exists():
         copies += 1
@@ -112,6 +113,6 @@ def sweep(folder: Path) -> list[Path]:
 
 
 def disk_refused(path: Path, error: Exception) -> UserError:
-    """Return the error for a failed write of ``path``, whose message has the folder and the reason."""
+    """Return the error for a failed write of ``path``, with a message that names the folder and the reason."""
     reason = getattr(error, "strerror", None) or error
     return UserError(f"cannot write {path.name} in {path.parent}: {reason}; everything written before is intact.")

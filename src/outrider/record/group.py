@@ -45,7 +45,7 @@ class Group:
 
     @property
     def generated_tokens(self) -> int:
-        """Number of tokens that the policy sampled in this step, which excludes observed and replayed tokens."""
+        """Number of tokens that the policy sampled in this step, excluding observed and replayed tokens."""
         return sum(r.trainable_tokens for r in self.drawn.rollouts)
 
     @property
@@ -69,8 +69,8 @@ class Group:
         return replace(self, rollouts=tuple(r if r.replayed else r.predicted_as(rate) for r in self.rollouts))
 
     def excluded(self, reason: str) -> Group:
-        """Return the group with all rollouts excluded from training for ``reason``. Rollouts that have been excluded
-        before keep their earlier reason."""
+        """Return the group with all rollouts excluded from training for ``reason``. Rollouts that were already excluded
+        keep their earlier reason."""
         return replace(self, rollouts=tuple(r.excluded(reason) for r in self.rollouts))
 
     def joined(self, rollouts: Iterable[Rollout]) -> Group:

@@ -15,14 +15,14 @@ class Problem:
     """One question with a checkable answer.
 
     Attributes:
-        id: identifier that is equal in all runs and on all machines. The same text always has the same id.
+        id: identifier that is the same in all runs and on all machines. The same text always has the same id.
         prompt: text that the policy continues, before a chat template is applied; in a chat, the text of the last
             message.
         answer: gold answer, or other data for the verifier; plain JSON data.
         level: difficulty label by which results are grouped; ``""`` if the task has no levels.
         metadata: other data to store with the problem; plain JSON data.
-        messages_before: if the prompt is the user's last message in a chat, the messages before it, in the format of
-            chat templates; None if the prompt is plain text.
+        messages_before: the chat messages before the prompt, in the format of chat templates, if the prompt is the
+            user's last message in a chat; None if the prompt is plain text.
         tools: JSON schemas of the tools that the policy may call. A chat template writes them into the prompt.
         test_set: name of the problem's test set; ``""`` if the task does not distinguish test sets.
     """
@@ -38,7 +38,7 @@ class Problem:
 
     @property
     def question(self) -> str:
-        """The text by which duplicate problems are found: all messages except system messages, and the prompt."""
+        """The text that is compared to find duplicate problems: all messages except system messages, and the prompt."""
         before = [str(message["content"]) for message in self.messages_before or () if message["role"] != "system"]
         return "\n".join([*before, self.prompt])
 
@@ -53,6 +53,6 @@ class Problem:
         return _PROMPT_END in self.metadata
 
     def prompted(self, rendered: str) -> Problem:
-        """Return the problem with the end of its rendered prompt stored, where a chat template may open a thinking
-        block."""
+        """Return the problem with the end of its rendered prompt stored, since a chat template may open a thinking
+        block there."""
         return replace(self, metadata={**self.metadata, _PROMPT_END: rendered[-_LONGEST_END:]})

@@ -16,9 +16,9 @@ class Prefix:
 
     Attributes:
         parent: id of the earlier rollout, from this step or an earlier step.
-        ids: the response tokens that the branch keeps, which include the parent's own prefix.
-        observed: begin and end of each observation in ``ids``. The first observation comes before the first turn, and
-            every turn has a reply, which may be empty. None: the explorer sets ``observed``.
+        ids: the response tokens that the branch keeps, including the parent's own prefix.
+        observed: start and end of each observation in ``ids``. The first observation comes before the first turn. Every
+            turn is followed by an observation, which may be empty. None: the explorer sets ``observed``.
     """
 
     parent: str
@@ -40,12 +40,12 @@ class SampleRequest:
 
     Attributes:
         problem: the problem to solve.
-        n: number of rollouts, >= 1.
-        prefix: response prefix to continue; None: start after the prompt.
+        n: number of rollouts, at least 1.
+        prefix: response prefix to continue; if None, the rollouts start after the prompt.
         context: kind of the prompt in ``prompt_ids``, for example whether examples or a hint were added.
         stream: the loss stream (a set of rollouts with its own loss weight), such as ``"main"`` or ``"branch"``.
-        prompt_ids: token ids of the prompt; None: the explorer encodes the plain prompt.
-        params: sampling options; None: the sampling options of the run.
+        prompt_ids: token ids of the prompt; if None, the explorer encodes the plain prompt.
+        params: sampling options; if None, the run's sampling options are used.
         replay: rollout of an earlier step that joins the group instead of a new rollout; ``n`` must then be 1. None:
             sample rollouts.
         stage: the name of the stage that made the request.
@@ -69,11 +69,12 @@ class SampleRequest:
     seed: int = 0
 
     def rollout_id(self, index: int) -> str:
-        """Return the id of the ``index``-th rollout, :attr:`outrider.record.Rollout.id`."""
+        """Return the id of the ``index``-th rollout (:attr:`outrider.record.Rollout.id`)."""
         return f"{self.group_id}/{self.first_member + index}"
 
     def rollout_seed(self, index: int) -> int:
-        """Return the seed of the ``index``-th rollout. The time and the batch of sampling do not affect the seed."""
+        """Return the seed of the ``index``-th rollout. The seed does not depend on when, or in which batch, the rollout
+        is sampled."""
         parent, at = ("", 0) if self.prefix is None else (self.prefix.parent, self.prefix.branch_at)
         return identity_seed(self.seed, self.group_id, self.first_member + index, parent, at)
 

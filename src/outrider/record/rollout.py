@@ -32,7 +32,7 @@ class StopReason(StrEnum):
 
     @property
     def truncates(self) -> bool:
-        """Whether a limit ended the rollout, instead of the policy or the environment."""
+        """Whether a limit, rather than the policy or the environment, ended the rollout."""
         return self in (StopReason.LENGTH, StopReason.CONTEXT, StopReason.TURNS)
 
 
@@ -43,7 +43,7 @@ class Observation(NamedTuple):
         at: number of the rollout's own tokens before the observation.
         tokens: number of observed tokens; 0 if the policy saw no observation, for example after the last turn.
         begin, end: the observation's start and end in the rollout's ``text``, in characters.
-        error: whether the policy's turn made an invalid request, such as a call of an unknown tool.
+        error: whether the policy's turn made an invalid request, such as a call to an unknown tool.
         cut: whether the observation was truncated.
     """
 
@@ -56,7 +56,7 @@ class Observation(NamedTuple):
 
     @property
     def span(self) -> tuple[int, int]:
-        """Begin and end of the observation among the rollout's own tokens."""
+        """Start and end of the observation among the rollout's own tokens."""
         return self.at, self.at + self.tokens
 
 
@@ -71,7 +71,7 @@ class Rollout:
 
     The sequence that the model saw is ``prompt_ids + prefix_ids + token_ids``. The rollout's *own* tokens are
     ``token_ids``: the tokens that were sampled or observed in this rollout. A branch is a rollout that continues a
-    prefix of another rollout's response; this other rollout is its parent, and owns the prefix.
+    prefix of another rollout's response. The other rollout is the branch's parent, and owns the prefix.
 
     None, zero and NaN have different meanings. ``verdict`` and ``reward`` are None until they are assigned. A reward of
     NaN means *unscorable* (the verifier failed, not the policy); an unscorable rollout is excluded from every baseline.
@@ -79,16 +79,16 @@ class Rollout:
     Attributes:
         id: ``group_id/member``.
         problem_id: id of the problem.
-        group_id: id of the group: the rollouts of one problem in one step.
+        group_id: id of the group, which contains the rollouts of one problem in one step.
         member: index of the rollout in its group.
         prompt_ids, prefix_ids, token_ids: int32.
         logprobs_T: float32, the log-probability of each own token under ``mode``.
         entropies_T: float32, the entropy in nats of the full distribution under ``mode`` at each own token; None if the
             engine returns no entropies.
         mode: the distribution to which log-probabilities and entropies refer.
-        trainable_T: bool, one per own token, False for observed tokens (such as tool output), which were not sampled;
-            None: all own tokens are trainable.
-        observations: the environment's replies, in order, without observations in the prefix.
+        trainable_T: bool, one per own token; False for observed tokens (such as tool output), which were not sampled.
+            None if all own tokens are trainable.
+        observations: the environment's replies, in order, excluding observations in the prefix.
         parent: id of the rollout from which ``prefix_ids`` are taken; None for a rollout that starts at the prompt.
         branch_at: number of tokens in ``prefix_ids``.
         context, stream, stage: as in the request; a replayed rollout has a context of kind ``"replayed"``.
@@ -98,10 +98,12 @@ class Rollout:
         text: decoded text of the own tokens, without special tokens.
         prefix_text: decoded text of ``prefix_ids``, so that a branch can be verified as a whole.
         verdict: the verifier's verdict.
-        reward: the reward to which the run's reward map maps the verdict.
+        reward: the reward that the run's reward map assigns to the verdict.
         advantage: mean advantage of the trainable tokens; None if no advantage was assigned.
-        advantages_T: float32, one per own token, 0 for observed tokens; None if all have the same advantage.
-        predicted: the problem's pass rate, from 0 to 1, that a stage predicted before the step; None: no prediction.
+        advantages_T: float32, one per own token, 0 for observed tokens; None if all trainable tokens have the same
+            advantage.
+        predicted: pass rate of the problem, from 0 to 1, as predicted by a stage before the step; None if there is no
+            prediction.
         log_ratios_T: float32, one per own token: the log-probability in the forward pass of the rollout's last update
             minus the log-probability at sampling, rounded to multiples of :data:`LOG_RATIO_STEP`; 0 for observed
             tokens. None if no update used the rollout, or if the learner does not report its log-probabilities.
@@ -164,7 +166,7 @@ class Rollout:
 
     @property
     def success(self) -> bool:
-        """Whether the verdict is correct, regardless of the reward; False without a verdict."""
+        """Whether the verdict is correct, regardless of the reward; False if there is no verdict."""
         return self.verdict is not None and self.verdict.success
 
     @property
@@ -184,7 +186,8 @@ class Rollout:
         return self._with(verdict=verdict, reward=reward)
 
     def again(self, group_id: str, member: int, stage: str, stream: str) -> Rollout:
-        """Return a copy for a later step's group. The copy keeps verdict and log-probabilities, but has no reward."""
+        """Return a copy for a later step's group. The copy keeps the verdict and the log-probabilities, but has no
+        reward."""
         return self._with(
             group_id=group_id,
             member=member,
@@ -203,8 +206,8 @@ class Rollout:
         """Return the rollout with the advantages of its trainable tokens, and with the reason ``unused`` if it is not
         trained on.
 
-        If both prefix and own tokens are trained, ``advantages_N`` covers both, prefix first. Degenerate case: without
-        tokens, the advantage is None.
+        If the prefix is trained as well as the own tokens, ``advantages_N`` covers both, with the prefix first.
+        Degenerate case: if there are no tokens, the advantage is None.
         """
         mean = float(advantages_N.sum()) / len(advantages_N) if len(advantages_N) else None
         advantages_T = None
@@ -217,7 +220,7 @@ class Rollout:
     def trained_with(self, logprobs_N: NDArray[np.float32]) -> Rollout:
         """Return the rollout with the log ratios of its last update, given the log-probabilities in this update.
 
-        If both prefix and own tokens are trained, ``logprobs_N`` covers both, prefix first.
+        If the prefix is trained as well as the own tokens, ``logprobs_N`` covers both, with the prefix first.
         """
         own_T = logprobs_N[len(logprobs_N) - len(self.token_ids) :]
         steps_T = np.round((own_T - self.logprobs_T) / LOG_RATIO_STEP) * LOG_RATIO_STEP

@@ -84,7 +84,7 @@ def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -
     context. The prefix policy (:mod:`outrider.credit.paths`) decides whether another row trains the prefix.
 
     Raises:
-        ValueError: the number of advantages is not the number of trainable tokens.
+        ValueError: the number of advantages differs from the number of trainable tokens.
     """
     if len(advantages) != rollout.trainable_tokens:
         raise ValueError(f"{len(advantages)} advantages for {rollout.trainable_tokens} trainable tokens")
@@ -112,7 +112,8 @@ def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -
 
 
 def imitation_row(context_ids: Ids, token_ids: Ids, trainable_N: NDArray[np.bool_] | None = None) -> WeightedRow:
-    """Return a row for supervised training, in which own tokens have advantage 1 and observed tokens advantage 0."""
+    """Return a row for supervised training, in which trainable tokens have advantage 1 and observed tokens have
+    advantage 0."""
     trainable_N = np.ones(len(token_ids), np.bool_) if trainable_N is None else trainable_N
     zeros = np.zeros(len(token_ids), np.float32)
     return WeightedRow(context_ids, token_ids, zeros, trainable_N.astype(np.float64), trainable_N)

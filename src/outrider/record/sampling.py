@@ -15,8 +15,8 @@ class Mode(NamedTuple):
     """The distribution to which a log-probability refers.
 
     Only log-probabilities with equal modes may be compared (in a ratio or a KL divergence). ``RAW`` is the model's
-    softmax at temperature 1. ``temperature`` divides the logits. ``top_p`` and ``top_k`` (0: off) restrict the
-    distribution to the most likely tokens, and renormalise it.
+    softmax at temperature 1. ``temperature`` divides the logits. ``top_p`` and ``top_k`` restrict the distribution to
+    the most likely tokens, and renormalise it; 0 turns a limit off.
     """
 
     temperature: float = 1.0
@@ -32,11 +32,11 @@ class SamplingParams:
     """Options for sampling tokens.
 
     Attributes:
-        temperature: softmax temperature; 0 means greedy.
+        temperature: softmax temperature; 0 means greedy decoding.
         top_p: probability mass of the tokens that may be sampled; 1.0 turns this limit off.
         top_k: number of most likely tokens that may be sampled; 0 turns this limit off.
-        max_tokens: maximum response tokens, including the end-of-sequence token and a branch's prefix, so that all
-            responses of a group have the same limit.
+        max_tokens: maximum number of response tokens, including the end-of-sequence token and a branch's prefix. All
+            responses of a group therefore have the same limit.
     """
 
     temperature: float = 1.0
@@ -46,7 +46,8 @@ class SamplingParams:
 
     @property
     def logprob_mode(self) -> Mode:
-        """The distribution to which reported log-probabilities refer, at the sampling temperature but not truncated.
+        """The distribution to which reported log-probabilities refer, which has the sampling temperature but is not
+        truncated.
 
         If ``top_p`` and ``top_k`` are off, this distribution is the sampling distribution. Otherwise, tokens are
         sampled from a truncated distribution, whose log-probabilities the learner could not reproduce. Greedy decoding
@@ -61,9 +62,9 @@ class Context:
 
     Attributes:
         kind: ``"plain"`` or ``"seeded"``; ``"replayed"`` for the plain prompt of a rollout from an earlier step.
-        exemplars: problem ids of the examples, in order; for a replayed rollout, its original id; empty for a plain
-            prompt.
-        trained: the prompt before the response in training. ``"as_generated"``: the prompt used for sampling;
+        exemplars: problem ids of the examples, in order; empty for a plain prompt. For a replayed rollout, the
+            rollout's original id.
+        trained: which prompt precedes the response in training. ``"as_generated"``: the prompt used for sampling;
             ``"original"``: the problem's plain prompt; ``"excluded"``: the rollout is not trained on, but still counts
             in baselines.
     """

@@ -136,14 +136,14 @@ class RolloutStore:
         levels: Mapping[str, str] | None = None,
         test_sets: Mapping[str, str] | None = None,
     ) -> Path:
-        """Write the rollouts of one step to one file. Without rollouts, the file has no rows.
+        """Write the rollouts of one step to one file. If there are no rollouts, the file has no rows.
 
         ``levels`` maps problem ids to difficulty labels, which the column ``level`` stores for reports (null for
         problems without a label). ``test_sets`` maps problem ids to test sets, for the column ``test_set``.
 
         Raises:
-            UserError: the step's file exists (rollouts are never overwritten), or the write fails (disk full or not
-                writable). Earlier files do not change.
+            UserError: the step's file exists (rollouts are never overwritten), or the write fails, for example because
+                the disk is full. Earlier files do not change.
             ValueError: the step is negative, or the name cannot be part of a file name.
         """
         if step < 0 or not _NAME.fullmatch(name):
@@ -207,8 +207,8 @@ class RolloutStore:
     ) -> pa.Table:
         """Return the rollouts of all steps, or of one step, as a table with ``columns`` (None: all columns).
 
-        Without files, the table has no rows. ``keep`` receives the column ``outcome`` of one file at a time, and
-        returns a mask of the rows to keep. Therefore, only one file and the kept rows are in memory.
+        If there are no files, the table has no rows. ``keep`` receives the column ``outcome`` of one file at a time,
+        and returns a mask of the rows to keep. Therefore, only one file and the kept rows are in memory.
 
         Raises:
             UserError: see :meth:`read`.
@@ -229,7 +229,8 @@ class RolloutStore:
         return pa.concat_tables([empty, *(t.filter(keep(t["outcome"])).select(list(wanted)) for t in read)])
 
     def set_aside(self, after_step: int, into: Path) -> list[Path]:
-        """Move all files of steps after ``after_step``, whatever their name, to another folder; return the new paths.
+        """Move all files of steps after ``after_step``, regardless of their name, to another folder; return the new
+        paths.
 
         A run that resumes from an earlier checkpoint calls this method. No file is deleted.
 
@@ -276,7 +277,7 @@ def _utf8(text: str) -> str:
 
 
 def _ragged(arrays: list[Any], type: pa.DataType) -> pa.Array:
-    """Return NumPy arrays or None as one list column, without a Python object for each number."""
+    """Convert NumPy arrays, some of which may be None, to one list column, without a Python object for each number."""
     dtype = pa.array([], type.value_type).to_numpy(zero_copy_only=False).dtype  # to_pandas_dtype may need pandas
     offsets = np.zeros(len(arrays) + 1, dtype=np.int32)
     np.cumsum([0 if a is None else len(a) for a in arrays], out=offsets[1:])
@@ -309,7 +310,7 @@ def _load(path: Path, columns: Sequence[str]) -> pa.Table:
 
 
 def _filled(table: pa.Table, lacking: set[str]) -> pa.Table:
-    """Return the table with the missing columns of an earlier version, filled with empty lists or null."""
+    """Return a table of an earlier version with its missing columns added, which contain empty lists or null."""
     for name in sorted(lacking):
         field = SCHEMA.field(name)
         nothing = pa.nulls(len(table), field.type) if field.nullable else pa.array([[]] * len(table), field.type)

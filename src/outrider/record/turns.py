@@ -14,7 +14,7 @@ from outrider.record.rollout import Rollout
 def sampled(rollout: Rollout, relatives: Mapping[str, Rollout]) -> NDArray[np.bool_]:
     """Return a mask ``[T]`` of the response tokens that the policy sampled.
 
-    ``relatives`` has the group's rollouts by id, including the parent that owns the prefix. The parent may be missing
+    ``relatives`` maps ids to the group's rollouts, including the parent that owns the prefix. The parent may be missing
     if it is from an earlier step. The prefix then contains no observations, so all its tokens count as sampled.
     """
     own_T = np.ones(len(rollout.token_ids), np.bool_) if rollout.trainable_T is None else rollout.trainable_T
@@ -24,7 +24,7 @@ def sampled(rollout: Rollout, relatives: Mapping[str, Rollout]) -> NDArray[np.bo
 
 
 def observed(rollout: Rollout, relatives: Mapping[str, Rollout], upto: int) -> tuple[tuple[int, int], ...]:
-    """Return begin and end of each observation within the first ``upto`` response tokens, including the prefix.
+    """Return the start and end of each observation within the first ``upto`` response tokens, including the prefix.
 
     An observation that ends at ``upto`` is included, even if it is empty, since the environment has already replied to
     the preceding turn.
@@ -36,17 +36,19 @@ def observed(rollout: Rollout, relatives: Mapping[str, Rollout], upto: int) -> t
 
 
 class TextPart(NamedTuple):
-    """A part of a response's text. ``sampled`` is True if the policy wrote the part, False for the environment."""
+    """A part of a response's text. ``sampled`` is True if the policy wrote the part, and False if the environment wrote
+    it."""
 
     sampled: bool
     text: str
 
 
 def text_parts(text: str, observed: Sequence[tuple[int, int]]) -> list[TextPart]:
-    """Split a response into alternating parts by policy and environment, which begin and end with the policy.
+    """Split a response into parts that the policy and the environment wrote in turn; the first and last part are the
+    policy's.
 
-    ``observed`` has begin and end of each observation, in characters, in order. Parts may be empty, and all parts
-    together are the whole text.
+    ``observed`` lists the start and end of each observation in order, in characters. Parts may be empty. Joined
+    together, they give the whole text.
 
     >>> [tuple(part) for part in text_parts("2 + 2 is [calc: 4] so 4", [(9, 18)])]
     [(True, '2 + 2 is '), (False, '[calc: 4]'), (True, ' so 4')]

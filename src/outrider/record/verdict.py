@@ -7,8 +7,8 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """The outcome of a verification. Only ``CORRECT`` is a success. After ``TIMEOUT`` and ``ERROR``, the answer may be
-    correct or not."""
+    """The outcome of a verification. Only ``CORRECT`` is a success. After ``TIMEOUT`` and ``ERROR``, the answer may or
+    may not be correct."""
 
     CORRECT = "correct"
     INCORRECT = "incorrect"
@@ -25,7 +25,7 @@ class Verdict:
         outcome: see :class:`Outcome`.
         score: the verifier's score, usually 0 or 1; graded tasks may use values in between. If the outcome is
             ``TIMEOUT`` or ``ERROR``, the score is NaN, not 0.
-        seconds: wall time of the verification, the only field that may differ between two equal runs.
+        seconds: wall time of the verification, the only field that may differ if the same run is repeated.
         answer: the answer that the verifier extracted from the response, as text; ``""`` if it found none.
         detail: short explanation of the outcome.
     """

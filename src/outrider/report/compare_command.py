@@ -38,13 +38,13 @@ _FEWEST = 2
 
 
 def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Mapping[str, str] | None = None) -> int:
-    """Compare the runs at ``paths``, and return 0 whatever the result.
+    """Compare the runs at ``paths``, and return 0 regardless of the result.
 
     ``out`` is an HTML file or a folder (:func:`outrider.report.places.report_files`). By default, both files are
     written to the first run's parent folder. Both files overwrite those of an earlier comparison.
 
     Raises:
-        UserError: :func:`compared` raises it, ``out`` is neither an HTML file nor a folder, or a file cannot be
+        UserError: see :func:`compared`; also if ``out`` is neither an HTML file nor a folder, or if a file cannot be
             written.
     """
     files = report_files(out or around(paths[0]), "compare")
@@ -58,8 +58,8 @@ def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Map
 
 
 def compared(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> tuple[Report, list[str], list[str]]:
-    """Return the report that compares the first run with every other run, a paragraph per other run, and messages for
-    the user.
+    """Return the report that compares the first run with every other run, a paragraph for each other run, and messages
+    for the user.
 
     If another framework's rollouts come from several models, each model counts as a run; these runs are sorted by name.
 
@@ -84,8 +84,8 @@ def compared(paths: Sequence[Path], columns: Mapping[str, str] | None = None) ->
 
 
 def _named_apart(found: Sequence[tuple[Path, RunData, RunData]]) -> list[RunData]:
-    """Return the runs, or each run's models, under unique names. If names are equal, add the run's name or path to
-    them."""
+    """Return the runs, or each run's models, under unique names. If names are not unique, run names are added to model
+    names, or paths replace run names."""
     names = [
         [one.name for _, _, one in found],
         [one.name if one is run else f"{run.name}: {one.name}" for _, run, one in found],

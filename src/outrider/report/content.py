@@ -44,7 +44,7 @@ class Series:
 
     Attributes:
         name: label in the legend.
-        x, y: coordinates, as two lists of equal length; for bars, ``x`` has the names of the bars. NaN is a gap.
+        x, y: coordinates, as two lists of equal length; for bars, ``x`` contains the names of the bars. NaN is a gap.
         low, high: interval bounds of each ``y``; empty if there are no intervals.
         hover: additional tooltip text of each point; empty if there is no additional text.
     """
@@ -61,10 +61,10 @@ class Series:
 class Figure:
     """One plot. If ``y_range`` is None, the y axis is fitted to the data.
 
-    If ``kind`` is ``stack``, the figure plots shares that add up to 1. If ``kind`` is ``sets``, it draws overlapping
-    sets, one per series: ``x`` has the names of the regions, which are the same for all series, and ``y`` is a region's
-    size if the region lies in the set, otherwise NaN. ``percent`` names the axes ("x", "y" or "xy") whose values are
-    shares, which are shown in percent.
+    If ``kind`` is ``stack``, the figure plots shares that add up to 1. If ``kind`` is ``sets``, the figure draws
+    overlapping sets, one per series. ``x`` then contains the names of the regions, which are the same for all series.
+    ``y`` contains a region's size if the region lies in the set, otherwise NaN. ``percent`` names the axes ("x", "y" or
+    "xy") whose values are shares, which are shown in percent.
     """
 
     id: str
@@ -81,11 +81,11 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class TableBlock:
-    """A table, whose numbers the page formats. A value of None is an empty cell.
+    """A table with unformatted numbers, which the page formats. A value of None is an empty cell.
 
-    ``units`` has the unit of each column that contains shares or differences of shares. An :class:`Interval` cell is
-    shown with its bounds. ``marked`` has the row and column of each cell that is shown with the mark †, which ``note``
-    explains.
+    ``units`` contains the unit of each column of shares or of differences between shares. An :class:`Interval` cell is
+    shown with its bounds. ``marked`` contains the row and column of each cell that is shown with the mark †, which
+    ``note`` explains.
     """
 
     id: str
@@ -135,7 +135,7 @@ class ExampleNode:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A group of rollouts shown in full: the prompt and the rollouts, parents before children.
+    """A group of rollouts shown in full: the prompt and the rollouts, with parents before children.
 
     Tables link to the example by the group's ``problem`` ("" if unknown) and ``step`` (None if unknown).
     """
@@ -161,14 +161,14 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem in a run that a check found.
+    """A problem that a check found in a run.
 
     Attributes:
         name: name of the finding, such as "entropy collapse" or "dead prompts".
         severity: ``act`` (the run is wasting compute) or ``watch`` (the run may start to waste compute).
         sentence: one sentence on what was observed, with numbers.
         numbers: measured values by name.
-        threshold: the rule by which the check found the problem, in words, with its thresholds.
+        threshold: the rule that the check applied, in words and with its thresholds.
         advice: possible remedies, most promising first.
         run: name of the run; "" in a report of one run.
     """
@@ -184,19 +184,19 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report:
-    """A whole report of one run or of several.
+    """A complete report on one run or on several runs.
 
     Attributes:
         title: first line of the page.
         facts: a few facts to show under the title, such as recipe, rollouts, steps, tokens and Outrider's version.
         findings: findings, most severe first; empty if no check found a problem.
         checked: names of the checks that were run.
-        skipped: the data that each skipped check lacks, by the check's name.
+        skipped: the data that were missing for each skipped check, keyed by the check's name.
         sections: sections in reading order; the page shows these sections collapsed.
         opening: the page's first section, which is shown expanded; its text is the overall verdict.
         commands: for each run name ("" in a report of one run), the beginning of the command that shows the run's
             rollouts.
-        examined: whether a run was checked; if False, the page has no part for findings.
+        examined: whether a run was checked; if False, the page does not show a part for findings.
     """
 
     title: str

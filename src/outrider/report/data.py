@@ -1,4 +1,4 @@
-"""The rollouts and metrics of one run, for queries."""
+"""Holds the rollouts and metrics of one run for queries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ SAMPLED = "NOT suffix(stage, '-greedy')"
 
 @dataclass(frozen=True, eq=False)
 class RunData:
-    """One run, or rollout files of another framework (a dump), which SQL can query as the relation ``rollouts``.
+    """One run, or the rollout files of another framework (a dump). SQL queries read its rollouts from the relation
+    ``rollouts``.
 
     Attributes:
         name: name of the run on the page.
@@ -40,16 +41,16 @@ class RunData:
             ``traces`` exists.
         config: the resolved recipe; empty if only rollouts are known.
         metrics: ``metrics.jsonl`` as columns with one entry per step; NaN if a step lacks the key.
-        evaluations: evaluations by step; step 0 is the policy before training.
-        models: last evaluation of each model by name, if the rollouts come from several models; otherwise empty. A
-            problem has the same id in every evaluation; ``rollouts`` prefixes the id with the model's name.
+        evaluations: evaluations, keyed by step; step 0 is the policy before training.
+        models: last evaluation of each model, keyed by model name; empty unless the rollouts come from several models.
+            A problem has the same id in every evaluation; ``rollouts`` prefixes the id with the model's name.
         notices: one sentence for each file or part that could not be read.
-        prompts: function that returns the available prompt texts by problem id, for runs whose column ``prompt`` is
-            null.
-        beginnings: function that returns a rollout's text up to each place (step, rollout id, number of own tokens),
-            where the text is available.
-        observed: function that returns the ranges of text that environments wrote, by step and rollout id; rollouts
-            without such ranges are skipped.
+        prompts: function that returns the available prompt texts, keyed by problem id, for runs whose column ``prompt``
+            is null.
+        beginnings: function that returns, for each given place (step, rollout id, number of own tokens), the rollout's
+            text up to the place, if available.
+        observed: function that returns the ranges of text that environments wrote, keyed by step and rollout id;
+            rollouts without such ranges are skipped.
         folder: folder of the run; None for a file or a table in memory.
         numbers: relation with all columns except ``text``, ``prompt``, ``answer`` and ``detail``. Queries on this
             relation may be faster than on ``rollouts``.

@@ -15,7 +15,8 @@ _UNDEFINED = "n/a"
 
 
 def number(value: CellValue) -> str:
-    """Format a single cell: whole numbers in full, other numbers with three significant digits, text unchanged.
+    """Format a single cell. Whole numbers are shown in full, other numbers with three significant digits, and text
+    unchanged.
 
     NaN (undefined) becomes "n/a"; None (missing) becomes an empty string.
 
@@ -110,9 +111,10 @@ def _hundredfold(value: CellValue, sign: str, unit: str) -> str:
 def column(values: Sequence[CellValue]) -> list[str]:
     """Format the cells of a column.
 
-    Numbers of similar size get the same number of decimals. There are enough decimals for three digits of the largest
-    number and two digits of the median, and three decimals if no number exceeds 1 (shares). If the numbers differ by
-    more than a factor of 1000 (different metrics), or if the column contains text, each cell is formatted separately.
+    Numbers of similar size get the same number of decimals. There are enough decimals to show three digits of the
+    largest number and two digits of the median. If no number exceeds 1, as for shares, there are at least three
+    decimals. If the numbers differ by more than a factor of 1000 (different metrics), or if the column contains text,
+    each cell is formatted separately.
 
     >>> column([0.5, 0.0625, None, 1.0])
     ['0.500', '0.062', '', '1.000']
@@ -133,7 +135,7 @@ def column(values: Sequence[CellValue]) -> list[str]:
 
 
 def is_text(values: Sequence[CellValue]) -> bool:
-    """Whether a column contains text, which the page aligns left.
+    """Whether a column contains text, so that the page aligns the column to the left.
 
     >>> is_text(["a", None]), is_text([1, None, 0.5]), is_text([None])
     (True, False, False)
@@ -149,5 +151,5 @@ def _fixed(value: CellValue, decimals: int) -> str:
 
 
 def _decimals(size: float) -> int:
-    """Return the number of decimals that show the significant digits of a positive number."""
+    """Return how many decimals are needed to show the significant digits of a positive number."""
     return max(0, DIGITS - 1 - math.floor(math.log10(size)))

@@ -1,4 +1,4 @@
-"""The first screen of an evaluation report, with two paragraphs on the policy, and scores by model, test set and
+"""The first screen of an evaluation report, with two paragraphs on the policy, and with scores by model, test set and
 level."""
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _VERIFIED = "outcome IN ('correct', 'incorrect', 'unparseable')"
 
 
 def sentences(run: RunData) -> str:
-    """Return two paragraphs: one on the policy's score or the best model, one on unverified and truncated responses."""
+    """Return two paragraphs: the first on the policy's score or the best model, the second on unverified and truncated
+    responses."""
     if not run.evaluations:
         return "There are no rollouts, so pass@k is unknown."
     first = _best(run.models) if len(run.models) > 1 else _how_good(run)
@@ -56,13 +57,13 @@ def tables(run: RunData) -> list[TableBlock]:
 
 
 def models_table(models: Mapping[str, Evaluation], id: str = "opening-models") -> TableBlock:
-    """Return a table with one row per model, the best model first."""
+    """Return a table with one row per model, starting with the best model."""
     rows = [(name, parts_of(models[name])[-1], models[name]) for name in _ranked(models)]
     return _table(id, "Models", "model", rows, f"{_drawn(*models.values())} {_COVERS}")
 
 
 def differences_table(models: Mapping[str, Evaluation]) -> TableBlock | None:
-    """Return the paired differences from the best model; None if no model has a problem in common with the best."""
+    """Return the paired differences from the best model; None if no other model has a problem in common with it."""
     best, found = _pairs(models)
     if not found:
         return None
@@ -73,8 +74,8 @@ def differences_table(models: Mapping[str, Evaluation]) -> TableBlock | None:
 
 
 def parts_of_models(models: Mapping[str, Evaluation]) -> TableBlock | None:
-    """Return each model's pass@1 (or greedy success) by test set and level; None without test sets and levels, or if
-    there are too many."""
+    """Return each model's pass@1 (or greedy success) by test set and level; None if there are no test sets and levels,
+    or too many of them."""
     names = _ranked(models)
     parts = {name: {(p.kind, p.name): p.summary for p in parts_of(models[name])[:-1]} for name in names}
     places = list(dict.fromkeys(place for name in names for place in parts[name]))
@@ -126,7 +127,7 @@ def _table(
 
 
 def _k(column: str) -> int:
-    """Return the k of a column name such as "pass@8"; 0 for a name without k."""
+    """Return the k in a column name such as "pass@8"; 0 if the name contains no k."""
     return int(column.partition("@")[2] or 0)
 
 
@@ -155,8 +156,7 @@ def _best(models: Mapping[str, Evaluation]) -> str:
 
 
 def _turned(found: PairedRuns, models: Mapping[str, Evaluation]) -> PairedRuns:
-    """Return the pair with swapped roles, so that differences are the better model's score minus the other model's
-    score."""
+    """Swap the two models of a pair, so that differences are the better model's score minus the other model's score."""
     return pair(found.other, models[found.other], found.first, models[found.first])
 
 
@@ -197,7 +197,8 @@ def _drawn(*evaluations: Evaluation) -> str:
 
 
 def _ranked(models: Mapping[str, Evaluation]) -> list[str]:
-    """Return the models' names, best first, by pass@1 or else by greedy success; models without a score come last."""
+    """Return the models' names, ordered from best to worst by pass@1 or, if it is unknown, by greedy success. Models
+    without a score come last."""
 
     def key(name: str) -> tuple[bool, float, str]:
         overall = models[name].overall

@@ -1,4 +1,4 @@
-"""Runs all checks on a run's or another framework's rollouts, without building a report."""
+"""Runs all checks on the rollouts of a run or of another framework, without building a report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from outrider.report.run import numbers_gathered
 def examined(path: Path, columns: Mapping[str, str] | None = None) -> Examined:
     """Run all checks on the rollouts at ``path``, which is a run or another framework's rollout files.
 
-    The checks of a million rollouts take about one minute on one core and need 0.7 GiB of memory.
+    Checking a million rollouts takes about one minute on one core, and 0.7 GiB of memory.
 
     Raises:
         UserError: the rollouts cannot be read.

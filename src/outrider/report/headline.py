@@ -22,12 +22,12 @@ _NEED = ("needs", "need")
 
 
 def headline(examined: Examined, change: tuple[int, Interval] | None) -> str:
-    r"""Return a sentence on the state of exploration, from the checks and pass@k.
+    r"""Return a sentence on the state of exploration, based on the checks and on pass@k.
 
     Args:
         examined: result of all checks.
         change: the maximum k of the evaluations, and the paired change of pass@k from the first to the last evaluation;
-            None without two evaluations of the same problems.
+            None if there are not two evaluations of the same problems.
 
     Degenerate case: if no check in ``DECISIVE`` could be run and ``change`` is None, the sentence begins with "The
     state of exploration is unknown", and a paragraph with the reason follows.

@@ -1,5 +1,5 @@
-"""Distinguishes the two kinds of report: on a training run (with or without evaluations), and on an evaluation
-alone."""
+"""Distinguishes the two kinds of report: reports on a training run (with or without evaluations), and reports on an
+evaluation alone."""
 
 from __future__ import annotations
 

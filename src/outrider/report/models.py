@@ -20,7 +20,8 @@ SELECT * REPLACE (
 
 
 def by_model(run: RunData) -> list[RunData]:
-    """Return one run per model, sorted and named by model; return only ``run`` if there is at most one model.
+    """Return one run per model, named after the model and sorted by name; return only ``run`` if there is at most one
+    model.
 
     Each model's rollouts are read into memory. ``run`` itself stays open.
     """
@@ -34,7 +35,8 @@ def by_model(run: RunData) -> list[RunData]:
 
 
 def models_of(run: RunData) -> Mapping[str, Evaluation]:
-    """Return the last evaluation of each evaluated model by name; empty if there are fewer than two models.
+    """Return the last evaluation of each evaluated model, keyed by model name; empty if there are fewer than two
+    models.
 
     A problem has the same id in every evaluation.
     """

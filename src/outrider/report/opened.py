@@ -20,7 +20,7 @@ def open_any(path: Path, columns: Mapping[str, str] | None = None) -> RunData:
 
     Args:
         path: file or folder.
-        columns: the record field to fill from each column, only for another framework's files; see
+        columns: the record field that each column fills, which can be given only for another framework's files; see
             :func:`outrider.importers.read`.
 
     Raises:

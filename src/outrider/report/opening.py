@@ -28,7 +28,7 @@ def opening(run: RunData, examined: Examined) -> Section:
     """Return the sentence on exploration, tables of pass@k and the budget, and a figure of mean reward over steps.
 
     If data are missing, the table or figure is empty, and the page shows a line of text instead. For an evaluation
-    without training, the section begins with the policy's scores and has no figure of reward.
+    without training, the section begins with the policy's scores and has no reward figure.
     """
     comparison = _comparison(run)
     if is_evaluation(run):
@@ -60,7 +60,8 @@ def _widest(comparison: Comparison) -> tuple[int, Interval] | None:
 def _pass_at_k(run: RunData, comparison: Comparison | None, evaluation: bool) -> TableBlock:
     """Return a table with a row per k: pass@k before and after training, and the paired change, if known.
 
-    Without evaluations, pass@k is estimated from early and late training groups, which cover different problems.
+    If there are no evaluations, pass@k is estimated from early and late training groups, which cover different
+    problems.
     """
     if not run.evaluations:
         return _of_training(run)
@@ -146,8 +147,8 @@ def _trained_on(run: RunData, unit: str) -> str:
 
 
 def reward(run: RunData) -> Figure:
-    """Plot mean training reward over steps, or success if rollouts have no reward. Without either, the figure is
-    empty."""
+    """Plot mean training reward over steps, or success if rollouts have no reward. If rollouts have neither, the figure
+    is empty."""
     empty = Figure("opening-reward", "Mean reward in training", "line", "step", "reward", [])
     if split(run) != "train":
         return empty

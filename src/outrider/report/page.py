@@ -51,9 +51,9 @@ def render(report: Report) -> str:
     In prose (section texts, notes, sentences, advice), names may be in ``backticks``, and a blank line starts a
     paragraph. Numbers in tables get three significant digits (:mod:`outrider.report.digits`). NaN is shown as n/a, and
     None as an empty cell. In a report of several runs, facts and checks named "run: thing" are grouped by run. A figure
-    without a finite number shows "no data". If a rollout is listed before its parent, it is shown as if it started at
-    the prompt. Characters that cannot be shown (control characters, halves of surrogate pairs) are replaced by visible
-    characters.
+    without a finite number shows "no data". A rollout that is listed before its parent is shown as if the rollout
+    started at the prompt. Characters that cannot be shown (control characters, halves of surrogate pairs) are replaced
+    with visible characters.
     """
     facts, anchors = _by_run(report.facts), _anchors(report)
     figures = _figures(report, anchors)
@@ -147,8 +147,8 @@ class RolloutNode:
 
 
 def forest(example: Example) -> list[RolloutNode]:
-    """Return an example's rollouts that start at the prompt. Each rollout has its branches, by the position at which
-    the branches start."""
+    """Return an example's rollouts that start at the prompt. Each rollout contains its branches, grouped by the
+    position at which the branches start."""
     seen: dict[str, RolloutNode] = {}
     roots = []
     for node in example.nodes:
@@ -162,7 +162,7 @@ def forest(example: Example) -> list[RolloutNode]:
 
 
 def _by_run(named: Mapping[str, Value]) -> dict[str, dict[str, Value]]:
-    """Group entries named "run: thing" by run; entries without a run are under "".
+    """Group entries named "run: thing" by run; entries that name no run are grouped under "".
 
     >>> _by_run({"a: steps": 1, "b: steps": 2, "version": 3})
     {'a': {'steps': 1}, 'b': {'steps': 2}, '': {'version': 3}}
@@ -198,8 +198,8 @@ def _alike(by_run: Mapping[str, dict[str, str]]) -> list[tuple[str, dict[str, st
 
 
 def _anchors(report: Report) -> dict[tuple[str | int, ...], str]:
-    """Return the URL anchor of each part by the part's position: ("figure", 2, 0) is the first figure of the third
-    section."""
+    """Return the URL anchor of each part, keyed by the part's position. For example, ("figure", 2, 0) is the first
+    figure of the third section."""
     taken = {"contents", "expand", "findings", "live", "main", "opening", "plotly", "plots", "said", "theme"}
 
     def unique(*words: str) -> str:
@@ -225,7 +225,7 @@ def _anchors(report: Report) -> dict[tuple[str | int, ...], str]:
 
 
 def _figures(report: Report, anchors: Mapping[tuple[str | int, ...], str]) -> dict[str, Figure]:
-    """Return every figure by its URL anchor, in reading order."""
+    """Return every figure in reading order, keyed by its URL anchor."""
     first = report.opening.figures if report.opening is not None else []
     return {anchors["opening-figure", j]: figure for j, figure in enumerate(first)} | {
         anchors["figure", i, j]: figure
@@ -235,7 +235,7 @@ def _figures(report: Report, anchors: Mapping[tuple[str | int, ...], str]) -> di
 
 
 def _examples(report: Report, anchors: Mapping[tuple[str | int, ...], str]) -> dict[tuple[str, str, int | None], str]:
-    """Return the anchors of examples by rollout (key: problem, id, step) and by problem (key: problem, "", None)."""
+    """Return the anchors of examples, keyed by rollout (problem, id, step) and by problem (problem, "", None)."""
     places: dict[tuple[str, str, int | None], str] = defaultdict(str)
     for i, section in enumerate(report.sections):
         for j, example in enumerate(section.examples):
@@ -296,7 +296,7 @@ def _policy(scripts: Iterable[str]) -> list[str]:
 
 
 def _minus(shown: str) -> str:
-    """Replace the hyphen of a formatted number by a minus sign, which has the width of a plus sign."""
+    """Replace the hyphen of a formatted number with a minus sign, which is as wide as a plus sign."""
     return shown.replace("-", "\N{MINUS SIGN}")
 
 

@@ -20,8 +20,8 @@ class ReportFiles(NamedTuple):
 def report_files(out: Path, name: str) -> ReportFiles:
     """Return the paths of the page and the JSON for a given ``--out``.
 
-    A path that ends in ``.html`` is the page, and the JSON's path differs only in the suffix. For an existing folder,
-    or a path without a suffix, the files are ``name.html`` and ``name.json`` in this folder.
+    A path that ends in ``.html`` is the page; the path of the JSON differs only in its suffix. An existing folder, or a
+    path without a suffix, is the folder of the files ``name.html`` and ``name.json``.
 
     Raises:
         UserError: the path is neither a folder nor an HTML file.

@@ -20,7 +20,7 @@ MEANINGS = {  # fixed colours of common names, as in the curves of a run (screen
 
 
 def slots(figures: Iterable[Figure], first: Sequence[str] = ()) -> list[dict[str, str]]:
-    """Return the colour of every series by name, one mapping per figure.
+    """Return one mapping per figure, from the name of each series to its colour.
 
     A name keeps its colour across the page, so that a run can be followed from plot to plot. Names in ``first`` get
     their colours before all other names, in order. Within a figure, colours repeat only if there are more series than

@@ -27,7 +27,7 @@ COLOURS = {"act": "bold red", "watch": "bold yellow"}
 
 
 def report_command(path: Path, out: Path | None = None, columns: Mapping[str, str] | None = None) -> int:
-    """Report on the run at ``path``, and return 0 whatever the findings.
+    """Report on the run at ``path``, and return 0 regardless of the findings.
 
     ``out`` is an HTML file or a folder (:func:`outrider.report.places.report_files`). By default, both files are
     written to the run's folder, or to the parent folder of a single file. Both files overwrite those of an earlier
@@ -47,7 +47,8 @@ def report_command(path: Path, out: Path | None = None, columns: Mapping[str, st
 
 
 def report_live(path: Path, port: int, columns: Mapping[str, str] | None = None) -> int:
-    """Serve the report of a run in progress, on localhost only, until Ctrl-C. Write no files and return 0.
+    """Serve the report of a run in progress, on localhost only, until the user presses Ctrl-C. Write no files and
+    return 0.
 
     Raises:
         UserError: the run cannot be read, or the port is not available.

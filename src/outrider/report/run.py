@@ -67,9 +67,8 @@ def open_run(path: str | Path) -> RunData:
     function reads only file footers. A column is read only when a query needs it, so a query about steps never reads
     tokens.
 
-    A damaged file or a file of another format is skipped; a sentence in ``notices`` gives the file's name and the
-    number of files that are read. Damage in the middle of a file is found only when the whole file is read: see
-    :func:`gather`.
+    A damaged file or a file of another format is skipped. A sentence in ``notices`` then names the file, and says how
+    many files are read. Damage in the middle of a file is found only when the whole file is read: see :func:`gather`.
 
     Raises:
         UserError: ``path`` does not exist, or no file at ``path`` can be read.
@@ -78,7 +77,8 @@ def open_run(path: str | Path) -> RunData:
 
 
 def reopened(run: RunData, path: Path) -> RunData:
-    """Reopen the run at ``path`` in its current state on the connection of ``run``, which keeps its other tables.
+    """Reopen the run at ``path`` in its current state, on the connection of ``run``. The connection keeps its other
+    tables.
 
     Raises:
         UserError: see :func:`open_run`.
@@ -124,7 +124,7 @@ def named(path: Path) -> str:
 
 
 def is_run(path: Path) -> bool:
-    """Whether :func:`open_run` can open a path, because the path is a run folder or has plain tables of rollouts."""
+    """Whether :func:`open_run` can open a path: a run folder, or a file or folder with plain tables of rollouts."""
     if path.is_file():
         return _kind(path) in ("run", "plain")
     rollouts = path / "rollouts"  # other frameworks also have a folder of this name, with JSON Lines
@@ -139,7 +139,7 @@ def gather(run: RunData) -> RunData:
     The relation ``rollouts`` keeps its columns and rows. Columns that need a pass over all tokens (``tokens``,
     ``entropy``, ``logprob``) are computed once and stored. For a table in memory, this function has no effect.
 
-    A file with damage in the middle is skipped, and ``notices`` gets a sentence about it.
+    A file with damage in the middle is skipped, and a sentence about it is added to ``notices``.
 
     Returns:
         the run, with ``numbers`` set to the stored table.
@@ -180,7 +180,7 @@ def numbers_gathered(run: RunData) -> RunData:
 
 
 def rows_of_files(run: RunData, files: Sequence[str], columns: Sequence[str]) -> str:
-    """Return SQL for columns of ``PLAIN`` from ``files`` only, with ``filename`` and ``file_row_number``.
+    """Return SQL that reads columns of ``PLAIN``, and ``filename`` and ``file_row_number``, from ``files`` only.
 
     In a run with a thousand files, a query for a few rollouts would otherwise spend half a second on the other files.
     """
@@ -218,7 +218,7 @@ def _leave_out_damaged(run: RunData) -> None:
 
 
 def columns(rows: Sequence[Mapping[str, float]]) -> Columns:
-    """Convert rows to columns; a key that a row lacks becomes NaN.
+    """Convert rows to columns; if a row lacks a key, the value is NaN.
 
     >>> columns([{"step": 1, "reward": 0.5}, {"step": 2}])["reward"].tolist()
     [0.5, nan]
@@ -228,7 +228,7 @@ def columns(rows: Sequence[Mapping[str, float]]) -> Columns:
 
 
 def _files(path: Path, notices: list[str]) -> _Files:
-    """Return the readable Parquet files of one kind, in order, and add a notice for each file that is not readable."""
+    """Return the readable Parquet files of one kind, in order, and add a notice for each unreadable file."""
     result = _rollout_files(path)
     kinds: dict[Path, str] = {}
     for file in result:

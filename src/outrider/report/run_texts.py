@@ -14,7 +14,8 @@ from outrider.report.data import Place
 
 
 def prompts_of_run(db: duckdb.DuckDBPyConnection, tokenizer: Path | None, problem_ids: Sequence[str]) -> dict[str, str]:
-    """Return prompts by problem id, decoded by the run's exported tokenizer; empty if there is no tokenizer yet."""
+    """Return prompts keyed by problem id, decoded with the run's exported tokenizer; empty if there is no tokenizer
+    yet."""
     query = (
         "SELECT problem_id, arg_min(prompt_ids, context_kind) FROM files "  # `plain` before `seeded`
         "WHERE problem_id IN (SELECT unnest(?)) GROUP BY problem_id"
@@ -23,7 +24,7 @@ def prompts_of_run(db: duckdb.DuckDBPyConnection, tokenizer: Path | None, proble
 
 
 def beginnings_of(db: duckdb.DuckDBPyConnection, tokenizer: Path | None, places: Sequence[Place]) -> dict[Place, str]:
-    """Return the text of each rollout up to a place, decoded from the rollout's own tokens by the run's exported
+    """Return the text of each rollout up to a place, decoded from the rollout's own tokens with the run's exported
     tokenizer."""
     tokens = "SELECT group_id || '/' || member AS id, token_ids FROM files WHERE step IN (SELECT unnest(?))"
 
@@ -40,7 +41,7 @@ def beginnings_of(db: duckdb.DuckDBPyConnection, tokenizer: Path | None, places:
 def observed_in(
     db: duckdb.DuckDBPyConnection, places: Sequence[tuple[int, str]]
 ) -> dict[tuple[int, str], list[Observed]]:
-    """Return the ranges of rollout texts that environments wrote, by step and rollout id."""
+    """Return the ranges of rollout texts that environments wrote, keyed by step and rollout id."""
     there = {row[0] for row in db.execute("DESCRIBE files").fetchall()} if places else set()
     if "observations" not in there:
         return {}

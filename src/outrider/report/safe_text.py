@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 
 
 def visible(text: str) -> str:
-    r"""Replace control characters by visible symbols, since garbled rollouts have many of them, and HTML would drop
+    r"""Replace control characters with visible symbols, since garbled rollouts contain many of them and HTML would drop
     them.
 
     >>> visible("a\x00\tb\n\x1b[0m")

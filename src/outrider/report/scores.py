@@ -1,4 +1,4 @@
-"""Computes a policy's scores for each part of the problems: pass@k, greedy success, majority and mG-Pass@k."""
+"""Computes a policy's scores for each part of the problems: pass@k, greedy success, majority vote and mG-Pass@k."""
 
 from __future__ import annotations
 

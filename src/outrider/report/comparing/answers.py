@@ -1,4 +1,5 @@
-"""The section on diversity of answers and texts, on the same problems and with equal sample counts for all runs."""
+"""The section on the diversity of answers and texts, measured on the same problems and with the same number of samples
+for every run."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ _TEXT = (
 
 
 def section(compared: Sequence[ComparedRun]) -> Section | None:
-    """Plot distinct answers over the number of samples k, and tabulate answers and texts, on problems that all runs
-    answered.
+    """Plot distinct answers over the number of samples k, and tabulate answers and texts, for the problems that all
+    runs have in common.
 
     The result is None if fewer than two runs have rollouts on disk, if there are fewer than two samples per problem, if
     the runs have no common problem, or if there are neither answers nor texts.
@@ -82,7 +83,8 @@ def _row(one: ComparedRun, k: int, curve: Curve, chosen: Sequence[str]) -> list[
 
 
 def _less_one(interval: Interval) -> Interval:
-    """Return the probability that two answers differ, from the expected number of distinct answers minus 1."""
+    """Return the probability that two answers differ: the expected number of distinct answers among two samples, minus
+    1."""
     value, low, high, problems = interval
     return Interval(value - 1, low - 1, high - 1, problems)
 

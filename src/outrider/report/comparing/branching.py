@@ -21,8 +21,8 @@ _TEXT = (
 
 
 def section(runs: Sequence[RunData]) -> Section | None:
-    """Return a section with the branching factors of all runs with a finished analysis of tokens; None if no run has
-    one.
+    """Return a section with the branching factors of all runs whose token analysis is finished; None if there is no
+    such run.
 
     The probability mass of the branching factor is 0.95 if all these runs were analysed with 0.95. Otherwise, it is the
     largest mass with which all these runs were analysed.
@@ -46,7 +46,7 @@ def section(runs: Sequence[RunData]) -> Section | None:
 
 
 def _mass(column: str) -> float:
-    """Return the probability mass, in percent, from a column's name.
+    """Return the probability mass that a column's name contains, in percent.
 
     >>> _mass("branching_95"), _mass("branching_99_9")
     (95.0, 99.9)

@@ -1,4 +1,4 @@
-"""Cuts runs at an equal number of generated tokens, as if each run had stopped at the smallest run's total."""
+"""Cuts runs at the same number of generated tokens, as if each run had stopped at the smallest run's total."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _compared(run: RunData, steps_S: Floats, tokens_S: Floats, budget: float) ->
 
 
 def _stopped(run: RunData, step: int) -> RunData:
-    """Return the run without data after ``step``. The caller must not use the original ``run`` afterwards."""
+    """Return the run without the data after ``step``. The caller must not use the original ``run`` afterwards."""
     gather(run)
     if run.has("gathered"):
         run.db.execute(f"DELETE FROM gathered WHERE step > {step}")

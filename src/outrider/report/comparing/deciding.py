@@ -125,7 +125,7 @@ def problems_table(found: PairedRuns, runs: Mapping[str, ComparedRun]) -> TableB
 
 
 def _place(problem: str, one: ComparedRun | None, sampled: bool) -> CellValue:
-    """Return a link to a run's rollouts of a problem; only the problem's id if ``one`` is None."""
+    """Return a link to a run's rollouts of a problem, or only the problem's id if ``one`` is None."""
     if one is None:
         return problem
     return RolloutsOf(problem, "", one.split if sampled else "greedy", one.step or 0, one.name)

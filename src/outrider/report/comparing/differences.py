@@ -25,7 +25,7 @@ _UNITS = "Percentage points (entropy: nats), with 95 % intervals in brackets."
 def section(first: ComparedRun, found: Sequence[PairedRuns], told: Sequence[str]) -> Section:
     """Return a section with the paired differences from the first run: a paragraph per run, then figures and tables.
 
-    If no runs can be paired, the section has only a text that explains why.
+    If no runs can be paired, the section only contains a text that explains why.
     """
     results = {one.other: one.comparison for one in found}
     text = "\n\n".join([_TEXT.format(first=first.name), *told] if results else told)
@@ -35,7 +35,8 @@ def section(first: ComparedRun, found: Sequence[PairedRuns], told: Sequence[str]
 
 
 def quantities(change: Change) -> Iterator[tuple[str, Interval]]:
-    """Yield the known metrics of a change: pass@1, pass@8, pass@k of the maximum k, greedy, majority and entropy."""
+    """Yield the known metrics of a change: pass@1, pass@8, pass@k for the maximum k, greedy decoding, majority vote and
+    entropy."""
     known = [(f"pass@{k}", change.pass_at[k]) for k in shown_ks(change.pass_at)]
     known += [("greedy", change.greedy), ("majority", change.majority), ("entropy", change.entropy)]
     return ((name, interval) for name, interval in known if interval.value == interval.value)

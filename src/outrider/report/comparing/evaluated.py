@@ -28,7 +28,7 @@ def verified_split(run: RunData) -> str:
 
 
 def evaluations_of(run: RunData) -> Mapping[int, Evaluation]:
-    """Return evaluations by step: those that the run recorded or, if it recorded none, those computed from its
+    """Return evaluations, keyed by step. They are recorded by the run or, if the run recorded none, computed from its
     rollouts."""
     if run.evaluations:
         return run.evaluations

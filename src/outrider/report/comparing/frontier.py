@@ -1,4 +1,4 @@
-"""Plots all runs together: pass@k after training, and pass@1 and pass@k along training (the frontier)."""
+"""Plots all runs together: pass@k after training, and pass@1 and pass@k over the course of training (the frontier)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _TEXT = (
 
 
 def section(compared: Sequence[ComparedRun]) -> Section | None:
-    """Plot pass@k over k, pass@1 against pass@k, and both over generated tokens, for all runs; None without
-    evaluations."""
+    """Plot pass@k over k, pass@1 against pass@k, and both over generated tokens, for all runs. The result is None if
+    there are no evaluations."""
     curves = {one.name: points_of(one.run) for one in compared if one.step is not None}
     ends = [series for one in compared if (series := _end(one, curves)) is not None]
     if not ends:

@@ -19,12 +19,14 @@ MOST_PARTS = 12  # maximum number of rows (test sets and levels) on the first sc
 
 
 def opening(compared: Sequence[ComparedRun], found: Sequence[PairedRuns], told: Sequence[str]) -> Section:
-    """Return sentences on the differences from the first run, with tables and a figure of each run's reward.
+    """Return a section with sentences on the differences from the first run, with tables, and with a figure of each
+    run's reward.
 
     The tables show pass@k by run and the number of deciding problems. If only two runs with few test sets and levels
     are compared, a table also shows the differences by test set and level.
 
-    Degenerate cases: there is no table without evaluations, and no figure without training with known token counts.
+    Degenerate cases: if no run was evaluated, there is no table. If no run was trained with known token counts, there
+    is no figure.
     """
     figures = overlay(compared, lambda run: [reward(run)], "reward", "reward", "Mean reward in training", "reward")
     tables = [_pass_at_k(compared)]

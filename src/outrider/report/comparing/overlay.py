@@ -21,7 +21,8 @@ def overlay(
     y: str,
     percent: str = "",
 ) -> list[Figure]:
-    """Plot the series ``name`` of each run's ``figures``, one line per run; no figure if no run has this series.
+    """Plot the series ``name`` of each run's ``figures``, with one line per run; return no figure if no run has this
+    series.
 
     A series named ``estimated <name>`` is included, and marked as estimated. Runs without token counts are excluded.
     See :class:`Figure` for ``percent``.

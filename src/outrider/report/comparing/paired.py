@@ -1,4 +1,4 @@
-"""Compares two evaluations problem by problem, with differences overall and by part, and the number of deciding
+"""Compares two evaluations problem by problem: computes the differences overall and by part, and the number of deciding
 problems."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class PartDifference(NamedTuple):
     Attributes:
         kind: "test set" or "level".
         name: name of the part.
-        what: metric: "pass@1", "pass@k" for the largest common k, or "greedy decoding".
+        what: the metric, which is "pass@1", "pass@k" for the largest common k, or "greedy decoding".
         p_value: p-value adjusted by Holm's method over all parts and metrics.
     """
 
@@ -45,8 +45,8 @@ class PairedRuns:
 
     Attributes:
         first, other: names of the runs.
-        overall: differences on all common problems by metric. The metrics are pass@1 and pass@k for the largest common
-            k, or only greedy decoding if no response was sampled.
+        overall: differences on all common problems, keyed by metric. The metrics are pass@1 and pass@k for the largest
+            common k, or only greedy decoding if no response was sampled.
         decision: which problems decide the difference in pass@1, or in greedy decoding if no response was sampled.
         pairs: for each problem, the counts of the first run and of the other run.
     """
@@ -106,13 +106,14 @@ def paired_runs(first: ComparedRun, other: ComparedRun) -> PairedRuns | str:
 
 
 def _as_sample(tally: Tally) -> Tally:
-    """Return a problem's counts in which the greedy response counts as the only sample."""
+    """Return a problem's counts, with the greedy response counted as the only sample."""
     known = not math.isnan(tally.greedy)
     return replace(tally, samples=1, scorable=int(known), successes=int(known and tally.greedy))
 
 
 def _quantities(change: Change) -> Iterator[tuple[str, Interval]]:
-    """Yield pass@1 and pass@k for the largest common k, if known; greedy decoding if neither evaluation was sampled."""
+    """Yield pass@1 and pass@k for the largest common k, if known, or greedy decoding if neither evaluation was
+    sampled."""
     known = [k for k, interval in change.pass_at.items() if not math.isnan(interval.value)]
     for k in sorted({1, max(known, default=1)} & set(known)):
         yield f"pass@{k}", change.pass_at[k]
@@ -121,7 +122,8 @@ def _quantities(change: Change) -> Iterator[tuple[str, Interval]]:
 
 
 def _parts(comparison: Comparison, pairs: Sequence[tuple[Tally, Tally]]) -> list[PartDifference]:
-    """Return the differences by test set and by level, each only if there are at least two test sets or levels."""
+    """Return the differences by test set if there are at least two test sets, and by level if there are at least two
+    levels."""
     before = [b for b, _ in pairs]
     found: list[PartDifference] = []
     for kind, changes, members in (

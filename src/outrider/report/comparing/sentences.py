@@ -1,4 +1,4 @@
-"""Describes differences between two runs in sentences, with the significant metrics and the number of deciding
+"""Writes sentences on the differences between two runs, which name the significant metrics and the number of deciding
 problems."""
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def better(found: PairedRuns) -> str:
 
 
 def by_part(found: PairedRuns) -> str:
-    """Return a sentence on the test sets and levels where the other run is significantly better or worse; "" without
-    any."""
+    """Return a sentence on the test sets and levels where the other run is significantly better or worse; "" if there
+    are none."""
     if not found.parts:
         return ""
     kinds = list(dict.fromkeys(part.kind for part in found.parts))
@@ -73,8 +73,8 @@ def by_part(found: PairedRuns) -> str:
 
 
 def _before_adjusting(found: PairedRuns) -> str:
-    """Return a clause on how many intervals exclude 0 before p-values are adjusted, if no adjusted p-value is below
-    0.05."""
+    """Return a clause on how many intervals exclude 0 before p-values are adjusted, for use if no adjusted p-value is
+    below 0.05."""
     alone = sum(part.change.excludes_zero for part in found.parts)
     if not alone:
         return ""
@@ -141,7 +141,7 @@ def decided(found: PairedRuns) -> str:
 
 
 def _others(found: PairedRuns) -> str:
-    """Return sentences on which of greedy decoding, majority and entropy differ significantly, and which do not."""
+    """Return sentences that say whether greedy decoding, majority vote and entropy differ significantly."""
     change = found.comparison.overall
     known = [("greedy", change.greedy)] if found.sampled else []
     known += [("majority", change.majority), ("entropy", change.entropy)]
@@ -165,7 +165,7 @@ def _size(change: Interval) -> str:
 
 
 def _magnitude(change: Interval) -> str:
-    """Return the interval of a difference in words, without signs."""
+    """Return a difference's interval in words, as magnitudes without signs."""
     low, high = sorted((abs(change.low), abs(change.high)))
     return f"95 % CI {100 * low:.1f} to {100 * high:.1f}"
 

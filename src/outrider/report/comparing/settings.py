@@ -52,7 +52,7 @@ def _facts(one: ComparedRun) -> dict[str, CellValue]:
 
 
 def _unequal(one: ComparedRun, budget: float) -> str:
-    """Return a sentence if a run was not cut at the common number of tokens, otherwise ""."""
+    """Return a sentence if a run's data do not end at the common number of tokens, otherwise ""."""
     if math.isnan(budget):
         return ""
     if not len(one.tokens_S):
@@ -75,8 +75,8 @@ def _settings(compared: Sequence[ComparedRun]) -> TableBlock | None:
 
 
 def differing_settings(configs: Mapping[str, Mapping[str, Any]]) -> TableBlock | None:
-    """Return a table of the settings that differ between runs, for the top-level keys that all known configurations
-    have; None if no setting differs."""
+    """Return a table of the settings that differ between runs; None if no setting differs. Only top-level keys that all
+    known configurations have are compared."""
     configs = {name: config for name, config in configs.items() if config}
     if len(configs) < 2:
         return None

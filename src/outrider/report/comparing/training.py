@@ -1,4 +1,4 @@
-"""The sections with training curves of all runs: tokens and successes, kinds of groups, and entropy."""
+"""The sections with the training curves of all runs, on tokens and successes, kinds of groups, and entropy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ENTROPY = "Entropy in nats per sampled token, in training. The section Differen
 
 
 def sections(compared: Sequence[ComparedRun]) -> list[Section]:
-    """Return the sections on budget, groups and entropy; empty if no run has training with known token counts."""
+    """Return the sections on budget, groups and entropy; empty if no run was trained with known token counts."""
     trained = [one for one in compared if len(one.tokens_S)]
     made = [_budget(trained), _groups(trained), _entropy(trained)] if trained else []
     return [section for section in made if section.figures]
@@ -49,7 +49,7 @@ def _budget(trained: Sequence[ComparedRun]) -> Section:
 
 
 def _stages(tables: dict[str, TableBlock]) -> list[Figure]:
-    """Plot the shares of tokens by stage; no figure if every run has at most one stage."""
+    """Plot the shares of tokens by stage; return no figure if every run has at most one stage."""
     shares: dict[str, dict[str, float]] = {}
     for name, table in tables.items():
         stage, share = table.columns.index("stage"), table.columns.index("share of tokens")

@@ -31,8 +31,8 @@ _COUNTS = (
 class Sets:
     """The unsolved problems of one run.
 
-    ``luck`` is the mean probability that k more samples solve an unsolved problem. ``levels`` has every problem's level
-    by problem id.
+    ``luck`` is the mean probability that k more samples solve an unsolved problem. ``levels`` maps every problem id to
+    the problem's level.
     """
 
     parts: Unsolved
@@ -99,7 +99,7 @@ def _sizes(sets: Mapping[str, Sets], decided: frozenset[str]) -> TableBlock:
 
 
 def _picture(overlaps: Overlap, k: int) -> Figure:
-    """Return a set diagram with one series per run over all regions of the diagram.
+    """Return a set diagram with one series per run, which has a value for each region of the diagram.
 
     A value is the region's number of problems if the run did not solve these problems, otherwise NaN.
     """

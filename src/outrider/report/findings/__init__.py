@@ -50,8 +50,8 @@ CHECKS: dict[str, Check] = {
 
 
 class Examined(NamedTuple):
-    """Result of all checks: findings (severity ``act`` first), names of the completed checks, and the data that each
-    skipped check lacks."""
+    """Result of all checks: findings (severity ``act`` first), names of the completed checks, and the data that were
+    missing for each skipped check."""
 
     findings: list[Finding]
     checked: list[str]

@@ -1,4 +1,4 @@
-"""Shared code of the checks for problems in a run: missing data, changes over a run, and proportions.
+"""Code that the checks for problems in a run share, for missing data, changes over a run, and proportions.
 
 A check reports a problem if the effect is significant and large enough to act on. Intervals extend three standard
 errors to each side. With 95 % intervals, the roughly ten checks together would report a problem in every second healthy
@@ -49,9 +49,9 @@ def change(values_S: ArrayLike, parts: int = 4) -> FirstAndLast:
     of their difference.
 
     The noise of a step is estimated from differences of neighbouring steps, :math:`\hat\sigma^2 = \frac{1}{2(S-1)}
-    \sum_s (x_{s+1} - x_s)^2`. A trend over the run hardly affects this estimate, because the policies of neighbouring
-    steps are similar. The noise of different steps is independent, because each step draws new samples. The difference
-    of two means over :math:`m` steps has the standard error :math:`\hat\sigma \sqrt{2/m}`.
+    \sum_s (x_{s+1} - x_s)^2`. A trend over the run hardly affects the estimate of the noise, because the policies of
+    neighbouring steps are similar. The noise of different steps is independent, because each step draws new samples.
+    The difference of two means over :math:`m` steps has the standard error :math:`\hat\sigma \sqrt{2/m}`.
 
     Degenerate cases: steps whose value is NaN are excluded. With fewer than two steps, all four numbers are NaN. If all
     values are equal, the interval has zero width.
@@ -103,21 +103,21 @@ class Proportion(NamedTuple):
 
 
 def numbers(name: str, result: Proportion | FirstAndLast | Interval) -> dict[str, float]:
-    """Return a value and its interval bounds as named numbers of a finding."""
+    """Return a value and the bounds of its interval, named for a finding's ``numbers``."""
     return {name: result.value, f"{name}_low": result.low, f"{name}_high": result.high}
 
 
 def share(hits_C: ArrayLike, of_C: ArrayLike, problems_C: ArrayLike | None = None) -> Proportion:
     r"""Return the pooled proportion with a cluster-robust interval, since rollouts of one problem are correlated.
 
-    ``problems_C`` has the problem of each row, if a problem can have several rows (for example groups in several
-    steps). The rows of a problem then form one cluster.
+    ``problems_C`` contains the problem of each row. It is needed if a problem can have several rows, for example groups
+    in several steps. The rows of a problem then form one cluster.
 
     The variance of a ratio of sums over clusters is :math:`v = \frac{C}{C-1} \sum_c (k_c - p n_c)^2 / N^2`. The
     interval is Wilson's with the effective sample size :math:`p(1-p)/v`, which is at most :math:`N`.
 
-    Degenerate cases: without observations, all values are NaN. With one cluster, or a proportion of 0 or 1, the
-    correlation within clusters is unknown, and each cluster counts as one observation.
+    Degenerate cases: if there are no observations, all values are NaN. With only one cluster, or with a proportion of 0
+    or 1, the correlation within clusters is unknown, and each cluster counts as one observation.
 
     Source: Wilson 1927; Cochran, "Sampling Techniques", section 9A.
 

@@ -26,7 +26,7 @@ def find(run: RunData) -> Finding | None:
     """Check the share of groups without a signal in the last quarter of the steps, and the cost of hopeless problems.
 
     A group has no signal if all its rollouts with a verdict succeed, or if all fail. Branches and rollouts with hints
-    or examples count as well, and shaped rewards are ignored. A problem is hopeless if it was sampled in at least three
+    or examples count as well. Shaped rewards are ignored. A problem is hopeless if it was sampled in at least three
     steps and never solved. After :math:`n` failures, the 95 % upper bound of its pass rate is :math:`1 - 0.05^{1/n}`.
 
     Raises:

@@ -90,8 +90,8 @@ def find(run: RunData) -> Finding | None:
 
 
 def _excess(equal_G: Floats, pairs_G: Floats, p_G: Floats, problem_G: Floats) -> tuple[float, float, float]:
-    """Return the expected share of equal pairs, the observed excess, and three standard errors of it; NaN without
-    groups."""
+    """Return the expected share of equal pairs, the observed excess, and three standard errors of the excess; all are
+    NaN if there are no groups."""
     if not len(pairs_G):
         return math.nan, math.nan, math.nan
     difference_G, pairs = equal_G - p_G * pairs_G, float(pairs_G.sum())
@@ -103,7 +103,8 @@ def _excess(equal_G: Floats, pairs_G: Floats, p_G: Floats, problem_G: Floats) ->
 
 
 def _groups(run: RunData) -> Columns:
-    """Return size, distinct texts, equal pairs and mean probability of each set of rollouts with the same prefix."""
+    """Return the size, distinct texts, equal pairs and mean probability of each set of rollouts with the same
+    prefix."""
     split = main_split(run)
     told = f"SELECT 1 AS told FROM rollouts WHERE split = '{split.name}' AND text <> '' LIMIT 1"
     if not len(run.query(told)["told"]):

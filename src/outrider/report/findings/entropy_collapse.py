@@ -22,7 +22,7 @@ PARTS = 10  # the end of a run is the last tenth of its steps
 
 
 def find(run: RunData) -> Finding | None:
-    """Check the ratio of entropy per token in the last tenth of the steps to entropy in the first step.
+    """Check the ratio of the entropy per token in the last tenth of the steps to that in the first step.
 
     The reference is only the first step, since a collapse may take only a few steps. The entropy is computed from
     first-stage rollouts. If no entropies are recorded, the entropy is estimated by the mean of :math:`-\\log p` over

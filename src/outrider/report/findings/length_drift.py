@@ -75,8 +75,8 @@ def find(run: RunData) -> Finding | None:
 
 
 def _drift(lengths_S: Floats) -> FirstAndLast:
-    """Return the change of the logarithm of length, whose interval is that of the ratio. Exclude steps without a
-    length."""
+    """Return the change in the logarithm of the length, which is the logarithm of the ratio of lengths. Exclude steps
+    without a length."""
     known = np.asarray(lengths_S, dtype=np.float64)
     known = known[~np.isnan(known)]
     return change(np.log(np.maximum(known, 1.0)) if len(known) >= MIN_STEPS else [])

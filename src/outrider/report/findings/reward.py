@@ -17,11 +17,11 @@ FAILURES = 0.5  # failures' share of the positive reward; above this share, fail
 def find(run: RunData) -> Finding | None:
     r"""Check for a rise in reward that success does not explain, and for failures that get a large share of the reward.
 
-    A step's mean reward is split into an explained part and a rest. With the step's success rate :math:`s` and the
-    run's mean rewards :math:`\bar r_-` of failures and :math:`\bar r_+` of successes, the explained part is :math:`\bar
-    r_- + s\,(\bar r_+ - \bar r_-)`. Success cannot explain a rise of the rest. The rest is computed per step, so that
-    the noise of success cancels. The mean of the rest in the last quarter of the steps is compared with its mean in the
-    first quarter. Only first-stage rollouts with a verdict count.
+    A step's mean reward is split into a part that success explains and the rest. With the step's success rate :math:`s`
+    and the run's mean rewards :math:`\bar r_-` of failures and :math:`\bar r_+` of successes, the explained part is
+    :math:`\bar r_- + s\,(\bar r_+ - \bar r_-)`. Success cannot explain a rise of the rest. The rest is computed per
+    step, so that the noise in the success rate cancels out. The mean of the rest in the last quarter of the steps is
+    compared with its mean in the first quarter. Only first-stage rollouts with a verdict count.
 
     If no response succeeds but rewards differ, the problem is reported without further conditions, even for an
     evaluation. Without this rule, a shaped score that never reaches the success threshold would look like a task that

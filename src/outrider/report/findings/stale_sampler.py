@@ -32,11 +32,11 @@ _SHOWN = ("weight_p99", "weight_max", "weight_clamped", "clip_low", "clip_high",
 
 
 def find(run: RunData) -> Finding | None:
-    """Check the off-policy metrics of the last quarter of the steps, and the age of the weights that sampled rollouts.
+    """Check the off-policy metrics in the last quarter of the steps, and the age of the weights used for sampling.
 
-    A rollout's lag is its step minus its weight version, minus the run's minimum of this difference, so that versions
-    may start at any number. The lag is not checked if a step has more than one weight version. A constant lag cannot be
-    detected.
+    A rollout's lag is its step minus its weight version. The run's minimum of this difference is subtracted, so that
+    versions may start at any number. The lag is not checked if a step has more than one weight version. A constant lag
+    cannot be detected.
 
     Raises:
         Lacking: see ``NEEDS``.

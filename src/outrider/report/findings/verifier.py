@@ -42,7 +42,7 @@ def find(run: RunData) -> Finding | None:
     """Check for six independent signs of a faulty verifier. A sign is skipped if the data for it are missing.
 
     The signs are unverified responses, ended responses that cannot be parsed, equal answers with different verdicts,
-    equal texts with different verdicts, successes without an answer, and a sudden jump of the success rate.
+    equal texts with different verdicts, successes without an answer, and a sudden jump in the success rate.
 
     Raises:
         Lacking: see ``NEEDS``.
@@ -100,7 +100,7 @@ def _unparseable(run: RunData) -> Sign | None:
 
 
 def _disagreement(run: RunData) -> Sign | None:
-    """Check for repeated answers to a problem that were verified once as correct and once as incorrect."""
+    """Check for problems to which the same answer was verified both as correct and as incorrect."""
     return _both_ways(
         run,
         f"split = '{main_split(run).name}' AND answer <> '' AND outcome IN ('correct', 'incorrect')",
@@ -112,7 +112,8 @@ def _disagreement(run: RunData) -> Sign | None:
 
 
 def _unstable(run: RunData) -> Sign | None:
-    """Check for repeated whole responses with different verdicts; exclude branches, since their text is partial."""
+    """Check for whole responses that occur several times with different verdicts. Branches are excluded, since their
+    text is only a part of a response."""
     return _both_ways(
         run,
         f"split = '{main_split(run).name}' AND parent IS NULL AND text <> '' AND {SCORABLE}",
@@ -167,9 +168,9 @@ def _jump(run: RunData) -> Sign | None:
 def _jumps(values_S: Floats) -> tuple[Floats, float]:
     r"""Return the estimated jump before each step that has a full window on both sides, and its standard error.
 
-    In each window of ``2w`` steps, a line with a jump in the middle is fitted by least squares,
-    :math:`x_s = a + b s + J [s \ge w]`, so that a steep rise gives a slope and no jump. The noise is estimated by the
-    median of the windows' residual variances, so that windows with an off-centre jump do not inflate the estimate.
+    In each window of ``2w`` steps, a line with a jump in the middle is fitted by least squares, :math:`x_s = a + b s +
+    J [s \ge w]`, so that a steep rise gives a slope and no jump. The noise is estimated from the median of the windows'
+    residual variances, so that windows with an off-centre jump do not inflate the estimate.
     """
     w = JUMP_WINDOW
     at = np.arange(2 * w)

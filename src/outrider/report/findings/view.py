@@ -43,7 +43,7 @@ class Split(NamedTuple):
             only with hints.
         steps: number of steps.
         late: number of the first step in the last quarter of the steps.
-        cut: SQL condition that a response was truncated at the length limit; None if unknown.
+        cut: SQL condition that is true if a response was truncated at the length limit; None if unknown.
         inferred: whether ``cut`` is inferred from lengths, because stop reasons are missing.
         verified: number of rollouts with a verdict.
     """
@@ -61,8 +61,8 @@ class Split(NamedTuple):
     def first_stage_rollouts(self) -> str:
         """SQL condition for rollouts of the first stage that start at the plain prompt.
 
-        Later stages (branches, second passes, examples) select problems by outcome, so their statistics can change only
-        because the selection changes. In other frameworks' rollouts, all stage names are empty, so no rollout is
+        Later stages (branches, second passes, examples) select problems by outcome, so their statistics may change
+        merely because the selection changes. In other frameworks' rollouts, all stage names are empty, so no rollout is
         excluded. If the first stage samples some groups only with hints, no rollout qualifies, since the remaining
         problems are a biased selection.
         """
@@ -74,9 +74,9 @@ class Split(NamedTuple):
 
 @once
 def splits(run: RunData) -> dict[str, Split]:
-    """Return each split that has rollouts, by name.
+    """Return each split that has rollouts, keyed by name.
 
-    Without stop reasons, a response as long as the split's longest response counts as truncated.
+    If stop reasons are missing, a response as long as the split's longest response counts as truncated.
     """
     rows = run.query(
         "SELECT split, min(stage) AS stage, list_sort(list(DISTINCT step)) AS steps, count(stop) AS stops, "
@@ -105,7 +105,7 @@ def splits(run: RunData) -> dict[str, Split]:
 
 
 def for_training(run: RunData, *advice: str) -> tuple[str, ...]:
-    """Return ``advice``, which applies only to training; return nothing for an evaluation without training."""
+    """Return ``advice``, which applies only to training; the result is empty for an evaluation without training."""
     return () if is_evaluation(run) else advice
 
 

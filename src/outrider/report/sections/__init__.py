@@ -1,1 +1,2 @@
-"""The sections of a report, one per file. In each file, ``section(run)`` returns the section, or None without data."""
+"""The sections of a report, one per file. In each file, ``section(run)`` returns the section, or None if there are no
+data."""

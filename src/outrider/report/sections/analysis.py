@@ -55,21 +55,22 @@ class Analysed:
 
     @property
     def source(self) -> str:
-        """A description of the analysed rollouts in words, for a note."""
+        """A description of the analysed rollouts, for use in a note."""
         first, last = int(self.rows["step"].min()), int(self.rows["step"].max())
         steps = f"step {first}" if first == last else f"steps {first:,} to {last:,}"
         return f"{len(self.success_R):,} responses of {steps}, split {self.about.get('split', 'train')}"
 
     def means(self, values_T: NDArray[Any], groups_T: Ints, labels: Sequence[Label]) -> Profile:
-        """Return means by group, with 95 % intervals over problems."""
+        """Return means by group, with 95 % intervals from a bootstrap over problems."""
         return self.over_problems(means_by_group(values_T, groups_T, self.owners_T, labels))
 
     def over_problems(self, profile: Profile, resamples: int = _RESAMPLES) -> Profile:
-        """Return the profile with intervals over problems, since responses to one problem are correlated."""
+        """Return the profile with intervals from a bootstrap over problems, since responses to one problem are
+        correlated."""
         return profile.over_problems(self.problems_R, resamples)
 
     def along(self, values_T: NDArray[Any], kinds_T: Ints, names: Sequence[str]) -> list[Series]:
-        """Return means by relative position in the response, one series for each kind of token that occurs."""
+        """Return means by relative position in the response, with one series for each kind of token that occurs."""
         places_T = self.rows["position"].astype(np.int64) * PLACES // np.maximum(self.rows["length"], 1)
         middles = [(i + 0.5) / PLACES for i in range(PLACES)]
         results = []
@@ -113,8 +114,8 @@ def read_analysis(
 ) -> tuple[Analysed | None, list[str]] | None:
     """Return the rows of an analysis in the run's folder, and sentences on missing parts; None if there is no analysis.
 
-    At most ``most`` parts (files) are read. A damaged part is skipped, and the run's ``notices`` get a sentence. If no
-    part is readable, the rows are None.
+    At most ``most`` parts (files) are read. A damaged part is skipped, and a sentence about it is added to the run's
+    ``notices``. If no part is readable, the rows are None.
     """
     folder = None if run.folder is None else run.folder / "analysis" / kind
     if folder is None or not folder.is_dir():
@@ -199,7 +200,7 @@ def _words(folder: Path) -> list[str]:
 
 
 def _verified(run: RunData, about: dict[str, Any], table: pa.Table, words: list[str]) -> Analysed:
-    """Return the rows with their responses, and each response's verdict and problem from the run."""
+    """Assign the rows to their responses, and look up each response's verdict and problem in the run."""
     # integer codes instead of group ids, which are repeated for every token
     texts = table["group_id"].combine_chunks().dictionary_encode()
     codes_T, groups = texts.indices.to_numpy(zero_copy_only=False), texts.dictionary.to_pylist()

@@ -1,4 +1,4 @@
-"""The section on the effect of single tokens: the success rate with a token minus that with the likeliest
+"""The section on the effect of single tokens: the success rate with a token, minus the rate with the likeliest
 alternative."""
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _profiles(analysis: Analysed, values_N: Floats) -> dict[str, Profile]:
 
 
 def _size(square: float) -> float | None:
-    """Return the square root of a noise-corrected mean square, where a negative mean square counts as 0."""
+    """Return the square root of a noise-corrected mean square, with a negative mean square counted as 0."""
     return None if np.isnan(square) else float(np.sqrt(max(square, 0.0)))
 
 

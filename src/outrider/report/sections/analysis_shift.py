@@ -1,4 +1,5 @@
-"""The section on changes by training, which compares the probability of the same tokens before and after training."""
+"""The section on the changes that training made, which compares the probability of the same tokens before and after
+training."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ def section(run: RunData) -> Section | None:
     rollouts were not trained on.
 
     A group's first success is the successful rollout with the lowest index in the group, since stages request rollouts
-    in the order of this index. Without token counts, the unit of cost is a rollout. The result is None without
-    rollouts.
+    in the order of this index. If there are no token counts, the unit of cost is a rollout. The result is None if there
+    are no rollouts.
     """
     unit = unit_of(run)
     if not unit:
@@ -36,7 +36,7 @@ def section(run: RunData) -> Section | None:
 
 
 def unit_of(run: RunData) -> str:
-    """Return the unit of cost: "tokens", or "rollouts" without token counts; "" without rollouts."""
+    """Return the unit of cost: "tokens", "rollouts" if there are no token counts, or "" if there are no rollouts."""
     total = one(query(run, "SELECT count(*) AS rollouts, count(tokens) AS counted FROM seen"))
     return "tokens" if total["counted"] else "rollouts" if total["rollouts"] else ""
 
@@ -138,7 +138,8 @@ def _stack(id: str, title: str, unit: str, stack: list[Series], note: str = "") 
 
 
 def returns(run: RunData, unit: str) -> list[Figure]:
-    """Plot successes and first successes per 1000 tokens (without token counts, per 1000 rollouts) along training."""
+    """Plot successes and first successes over training, per 1000 tokens or, if there are no token counts, per 1000
+    rollouts."""
     columns = query(
         run,
         f"""

@@ -22,7 +22,7 @@ def section(run: RunData) -> Section | None:
     advantages.
 
     A group's success rate is computed from the first stage's rollouts from the plain prompt. The sum of absolute
-    advantages is over all rollouts that were trained on. The result is None if there are no advantages.
+    advantages includes all rollouts that were trained on. The result is None if there are no advantages.
     """
     if not one(query(run, "SELECT count(advantage) AS n FROM seen WHERE isfinite(advantage)"))["n"]:
         return None
@@ -56,8 +56,8 @@ def _weights(run: RunData, which: str) -> Weights | None:
 
 
 def _bins(size: int) -> int:
-    """Return the number of bins, which is even so that 1/2 is an edge. Small groups have one bin per number of
-    successes."""
+    """Return the number of bins, which is even, so that 1/2 is an edge. In small groups, each number of successes has
+    its own bin."""
     if size > 16:
         return 8
     return size if size % 2 == 0 else 2 * size

@@ -1,4 +1,4 @@
-"""The section on entropy along training, by outcome, by position in a response, and against success."""
+"""The section on entropy over training, by outcome, by position in a response, and against success."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _ESTIMATED = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section on entropy along training, by outcome, by relative position early and late, and against success.
+    """Return a section on entropy over training, by outcome, by relative position early and late, and against success.
 
-    All tokens have equal weight; without token counts, all rollouts have equal weight. If no entropies are recorded,
-    entropy is estimated from log-probabilities, and the figures call it an estimate. The result is None without
-    entropies and log-probabilities.
+    All tokens have equal weight or, if there are no token counts, all rollouts. If no entropies are recorded, entropy
+    is estimated from log-probabilities, and the figures call it an estimate. The result is None if there are neither
+    entropies nor log-probabilities.
     """
     value = _value(run)
     if not value:
@@ -56,7 +56,7 @@ def _excluded(run: RunData, value: str) -> str:
 
 
 def _mean(value: str) -> str:
-    """Return SQL for the mean of ``value`` per token, or per rollout without token counts."""
+    """Return SQL for the mean of ``value`` per token, or per rollout if there are no token counts."""
     # rollout files may have mean entropies without token counts; then every rollout counts once
     weight = "coalesce(tokens, 1)"
     known = f"FILTER (isfinite({value}))"
@@ -64,7 +64,7 @@ def _mean(value: str) -> str:
 
 
 def over_time(run: RunData) -> list[Figure]:
-    """Plot the mean entropy over tokens along training, exact or estimated; no figure if neither is available."""
+    """Plot the mean entropy per token over training, exact or estimated; return no figure if neither is available."""
     value = _value(run)
     if not value:
         return []
@@ -93,13 +93,13 @@ def _by_outcome(run: RunData, value: str) -> list[Figure]:
 
 
 def _name(value: str) -> str:
-    """Return the quantity's name for the figures."""
+    """Return the name of the plotted quantity."""
     return "entropy" if value == "entropy" else "estimated entropy"
 
 
 def _positions(run: RunData, value: str) -> list[Figure]:
     """Plot entropy by position in the response, from tokens of a few steps early and late in training. Return no figure
-    without token data."""
+    if there are no token data."""
     if not run.has("traces"):
         return []
     lines = []
@@ -119,8 +119,8 @@ def _positions(run: RunData, value: str) -> list[Figure]:
 
 
 def _sample(run: RunData, steps: list[int], exact: bool) -> tuple[Floats, Ints, Ints, Ints] | None:
-    """Return the token entropies of some responses, with each response's length, branch offset and problem; None
-    without token data."""
+    """Return the token entropies of some responses, with each response's length, branch offset and problem; None if
+    there are no token data."""
     column = "entropies" if exact else "logprobs"
     columns = run.db.execute(
         f"SELECT {column}, branch_at, problem_id FROM traces "

@@ -25,10 +25,10 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section with scores and unverified responses by test set, level and model, a pass@k curve, G-Pass@k, and
-    problems without a success.
+    """Return a section with scores and unverified responses by test set, level and model, with a pass@k curve and
+    G-Pass@k, and with the problems that have no success.
 
-    If there are several evaluations, only the last is shown. The result is None for a training run, or without an
+    If there are several evaluations, only the last is shown. The result is None for a training run, or if there is no
     evaluation.
     """
     if not run.evaluations or not is_evaluation(run):
@@ -75,7 +75,8 @@ def _lost(summary: Summary) -> list[CellValue]:
 
 
 def _reliability(several: Mapping[str, Evaluation]) -> TableBlock | None:
-    """Return, by k, the probability that a given share of k samples is correct; None if each problem has one sample."""
+    """Return, for each k, the probability that a given share of k samples is correct; None if each problem has one
+    sample."""
     body = [[name, k, *cells] for name, one in several.items() for k, cells in reliability(one)]
     if not body:
         return None

@@ -23,7 +23,8 @@ _TEXT = (
 
 
 class _Kind(NamedTuple):
-    """A kind of group: its title, and its condition and order of preference as SQL over the table ``members``."""
+    """A kind of group, with its title, and with SQL on the table ``members`` for its condition and order of
+    preference."""
 
     title: str
     which: str
@@ -58,7 +59,8 @@ WINDOW before AS (PARTITION BY problem_id ORDER BY step RANGE BETWEEN UNBOUNDED 
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section with one group of each kind that occurs, no group twice; None if there are no rollouts."""
+    """Return a section with one group of each kind that occurs, without repeating a group; None if there are no
+    rollouts."""
     if not one(query(run, "SELECT count(*) AS n FROM groups"))["n"]:
         return None
     run.db.execute(_MEMBERS)
@@ -118,7 +120,7 @@ def _example(
 
 
 def _chosen(members: list[Member], by_id: Mapping[str, Member]) -> list[Member]:
-    """Return at most ``_NODES`` rollouts, chosen alternately by outcome, with their ancestors. Parents come before
+    """Return at most ``_NODES`` rollouts, chosen from each outcome in turn, with their ancestors. Parents come before
     branches."""
     seen: dict[str | None, int] = {}
     turns = []

@@ -1,4 +1,4 @@
-"""Plots success against entropy along training, with a fitted curve."""
+"""Plots success against entropy over training, with a fitted curve."""
 
 from __future__ import annotations
 

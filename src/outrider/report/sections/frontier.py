@@ -1,4 +1,4 @@
-"""The section on the frontier, which is pass@1 against pass@k along training."""
+"""The section on the frontier, which shows pass@1 against pass@k over training."""
 
 from __future__ import annotations
 
