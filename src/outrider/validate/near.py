@@ -27,7 +27,8 @@ class NearPair(NamedTuple):
 
 
 def same(texts: Sequence[str], others: Sequence[str] | None = None) -> list[NearPair]:
-    """Find texts that are equal except for case, spacing and Unicode variants. Pair each with its first equal text.
+    """Find texts that are equal except for case, spacing and Unicode variants. Each text is paired with the first text
+    that equals it.
 
     Pairs are within ``texts`` if ``others`` is None, otherwise between ``texts`` and ``others``.
 
@@ -90,6 +91,6 @@ def near(texts: Sequence[Grams], others: Sequence[Grams] | None, least: float) -
 
 
 def jaccard(one: Grams, other: Grams) -> float:
-    """Return the number of common members, divided by the number of members of the union."""
+    """Return the number of common members divided by the number of members in the union."""
     common = len(one & other)
     return common / (len(one) + len(other) - common)

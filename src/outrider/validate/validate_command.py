@@ -30,7 +30,8 @@ def check_task(options: Validate, out: Path | None) -> TaskReport:
     """Check a task. If ``out`` is given, write ``validate.md`` and ``validate.json`` into this folder.
 
     Raises:
-        UserError: :func:`outrider.validate.check.check` raises the error, or ``out`` is a file or cannot be written.
+        UserError: :func:`outrider.validate.check.check` raises this error, ``out`` is a file, or ``out`` cannot be
+            written.
     """
     if out is not None and out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file; choose a folder for the report")
