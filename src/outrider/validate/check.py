@@ -24,8 +24,8 @@ MOST_PAIRS = 100_000  # maximum listed near pairs; a set with more pairs was pro
 
 
 class SideTexts(NamedTuple):
-    """The entries of a side (training or held-out data) and the n-grams of their texts; None if the task generates the
-    texts."""
+    """The entries of a side (training or held-out data), with the n-grams of their texts. ``grams`` is None if the task
+    generates the texts."""
 
     entries: Sequence[SideEntry]
     grams: list[Grams] | None

@@ -1,4 +1,4 @@
-"""A verifier that calls a user's Python function or a reward function for TRL or ``verifiers``, in a process pool."""
+"""A verifier that runs in a process pool and calls a Python function or a reward function for TRL or ``verifiers``."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Function(PooledVerifier):
     errors appear early.
 
     Raises:
-        UserError: the file, module or function does not exist, cannot be imported, or does not fit the style.
+        UserError: the file, module or function does not exist, cannot be imported, or does not match the style.
     """
 
     function: Where = Field(
@@ -234,7 +234,7 @@ class RewardFunction:
 
 
 def _awaited(result: Any) -> Any:
-    """Return the result; await it if it is a coroutine."""
+    """Return the result, after awaiting it if it is a coroutine."""
 
     async def wait() -> Any:
         return await result

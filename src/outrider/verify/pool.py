@@ -37,9 +37,9 @@ class VerifierPool:
     runs out, all processes are restarted, and the new workers verify the remaining items.
 
     Args:
-        verify: a picklable callable, not defined in ``__main__``. The callable is unpickled once, in the template
-            process, without the time limit, so slow imports should happen during unpickling. Unpickling must not start
-            threads.
+        verify: a picklable callable that is not defined in ``__main__``. The callable is unpickled once, in the
+            template process, without the time limit, so slow imports should happen during unpickling. Unpickling must
+            not start threads.
         workers: number of worker processes.
         seconds: wall-clock limit per verdict.
         memory_gb: maximum growth of a worker's address space in GiB; only Linux enforces it.

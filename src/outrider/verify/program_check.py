@@ -103,7 +103,7 @@ class ProgramCheck:
 
 
 def what_is_wrong(finished: ProgramResult, expected: str, same: Same) -> str:
-    """Return why a run of the program fails its test; empty if the run passes."""
+    """Return the reason why a run of the program fails its test, or an empty text if the run passes."""
     if finished.used_up:
         return "used up its CPU time"
     if finished.full:
