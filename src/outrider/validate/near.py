@@ -18,8 +18,8 @@ _TOKEN = re.compile(r"[a-z]+|\d+|[^\s${}\\]")
 
 
 class NearPair(NamedTuple):
-    """A pair of similar texts: index ``first`` in one list, index ``second`` in the other (or the same) list, and their
-    similarity."""
+    """Two similar texts: index ``first`` in one list, index ``second`` in the other (or the same) list, and the
+    similarity of the two texts."""
 
     first: int
     second: int

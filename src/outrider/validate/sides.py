@@ -33,7 +33,8 @@ class Side(NamedTuple):
 
 
 def read_sides(task: Task, problems: int) -> list[Side]:
-    """Read training data (if any) and held-out data: all rows of a table, or ``problems`` problems of another task.
+    """Read the training data (if any) and the held-out data of a task. A table gives all its rows, and a suite gives
+    all its held-out problems. Any other task gives ``problems`` problems for each side.
 
     Raises:
         UserError: a file cannot be read, or no row is usable. In the second case, the message is the error of the

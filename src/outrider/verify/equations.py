@@ -106,7 +106,8 @@ def letters(text: str) -> set[str]:
 
 
 def last_of_chain(text: str) -> str:
-    """Return the last side of an equation between names and numbers, such as 1 + 2 = x = 3; otherwise an empty text.
+    """Return the last side of an equation between names and numbers, such as 1 + 2 = x = 3. For any other text, return
+    an empty text.
 
     >>> last_of_chain("1 + 2 = x = 3"), last_of_chain("x + y = 3")
     ('3', '')

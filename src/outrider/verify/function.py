@@ -42,9 +42,9 @@ class Function(PooledVerifier):
     function is called:
 
     - ``plain``: ``f(problem, completion)`` returns a number or a :class:`outrider.record.Verdict`.
-    - ``trl``: ``f(prompts=[…], completions=[…], **columns)`` returns a list of numbers, as for TRL's GRPOTrainer. Every
-      list has one entry, so reward functions that compare the rollouts of a group do not work. The columns are the
-      fields of the row. Token ids and the trainer's state are not available.
+    - ``trl``: ``f(prompts=[…], completions=[…], **columns)`` returns a list of numbers, as a reward function of TRL's
+      GRPOTrainer does. Every list has one entry, so reward functions that compare the rollouts of a group do not work.
+      The columns are the fields of the row. Token ids and the trainer's state are not available.
     - ``verifiers``: the function receives, by parameter name, any of ``prompt``, ``completion``, ``answer``, ``info``,
       ``task``, ``state`` and the fields of the row. The score of a rubric is the weighted sum of its functions.
 
@@ -215,7 +215,8 @@ class RewardFunction:
         ]
 
     def check_plain(self) -> None:
-        """Raise an error if the function does not accept problem and completion, or has parameters of another style."""
+        """Raise an error if the function does not accept a problem and a completion, or has parameters of another
+        style."""
         names = self.signature.parameters
         other = next((OTHER_STYLES[name] for name in names if name in OTHER_STYLES), None)
         try:

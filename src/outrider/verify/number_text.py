@@ -184,7 +184,7 @@ def _found(text: str) -> _Found | None:
 
 
 def _last_part(text: str, words: list[_Word], after: int, low: int, high: int) -> _Found:
-    """Return the last part of the text between two words, which begins after the last line break or equals sign."""
+    """Return the last part of the text between two words: the part after the last line break or equals sign."""
     first, last = low, high
     for brk in _BREAK.finditer(text, low, high):
         if _HAS_DIGIT.search(text, brk.end(), high):

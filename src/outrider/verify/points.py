@@ -120,8 +120,8 @@ class ValuePair(NamedTuple):
 
 
 def _agree(gold: Any, answer: Any, holds: Callable[[ValuePair, ValuePair], bool]) -> bool | None:
-    """Return whether ``holds`` is true for the first nonzero value pair together with the value pair at each point;
-    None if undecided."""
+    """Return whether ``holds`` is true at every point, given the first nonzero value pair and the value pair at this
+    point; None if undecided."""
     from sympy import I
 
     letters = sorted({s.name for s in gold.free_symbols | answer.free_symbols} - {"i"})
@@ -153,7 +153,8 @@ class _Comparison:
         self._first: ValuePair | None = None
 
     def decide(self) -> bool | None:
-        """Return whether the expressions agree: False after one difference, True if enough points were compared."""
+        """Return False after the first difference, True if the expressions agree at enough points, and None if
+        undecided."""
         if self._try(points(*self._both, self._letters)) is None:
             return False
         if self._domain.is_open():

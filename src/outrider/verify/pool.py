@@ -105,7 +105,7 @@ class VerifierPool:
         return self._template
 
     def _advance(self, batch: _Batch, template: TemplateProcess) -> None:
-        """Send items to idle workers, wait for a message or a deadline, and process it."""
+        """Send items to idle workers, wait for a message or a deadline, and handle it."""
         for worker in self._workers:
             in_flight = [i for other in self._workers for i in other.in_flight]
             if not worker.in_flight and (taken := batch.take(2 * len(self._workers), in_flight)):

@@ -65,7 +65,8 @@ class ProgramCheck:
         return self._caught(lambda: self._by_output(source, pairs, partial(same_token, tolerance=tolerance, case=case)))
 
     def by_calls(self, source: str, calls: Mapping[str, Any]) -> Verdict:
-        """Verify a program by what a function returns; see :func:`outrider.verify.inside.functional.verify_calls`."""
+        """Verify a program by what one of its functions returns (see
+        :func:`outrider.verify.inside.functional.verify_calls`)."""
         planned = {"tests": [""] * len(calls["cases"]), "setup": 0, "calls": calls}
         return self._caught(lambda: self._by_tests(source, PRELUDE, planned))
 

@@ -171,7 +171,8 @@ def _calls(listed: Sequence[Mapping[str, Any]], name: str) -> list[list[Any]]:
 
 
 def _arguments(given: Any, name: str, number: int) -> tuple[list[Any], list[Any] | None]:
-    """Return the arguments of a call, and the members of a single list argument, which may instead be all arguments.
+    """Return the arguments of a call. If the only argument is a list whose members may be the arguments instead, also
+    return these members; otherwise None.
 
     A list contains the arguments. A text contains one argument per line, in JSON.
     """

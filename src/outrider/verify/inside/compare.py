@@ -1,4 +1,5 @@
-"""Compares values that a program printed or returned with expected values: numbers by value, anything else exactly.
+"""Compares values that a program printed or returned with expected values. Numbers are compared by value, anything else
+exactly.
 
 Printed tokens are compared outside the sandbox. Returned values are compared in the testing process inside the sandbox.
 """
