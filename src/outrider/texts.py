@@ -1,4 +1,5 @@
-"""Finds ``\\boxed{…}`` answers and repetition in a response, and defines reasoning tags and regular expressions."""
+"""Finds ``\\boxed{…}`` answers and repetition in a response, lists reasoning tags, and compiles patterns on first
+use."""
 
 from __future__ import annotations
 
