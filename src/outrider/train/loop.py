@@ -103,7 +103,7 @@ class Trainer:
             EngineLostError: no engine is left to sample or train. :meth:`state` is the state after the last update.
             UserError: three updates in a row were not finite, or three steps in a row had no rollout. The state is
                 saved.
-            Terminated: the run must stop. :meth:`state` is the state after its last step.
+            Terminated: the run must stop. :meth:`state` is the state after the run's last step.
         """
         every = self.recipe.train
         self._take_snapshot()

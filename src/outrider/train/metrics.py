@@ -70,7 +70,7 @@ def _turns(rollouts: Sequence[Rollout]) -> dict[str, float]:
 
 
 def spent(groups: Sequence[Group]) -> dict[str, float]:
-    """Return the number of tokens that a step generated, by stage and kind of rollout, and the successes per token.
+    """Return the number of tokens that a step generated, by stage and by kind of rollout, and the successes per token.
 
     The metrics of a stage are ``spent/<stage>/tokens``, ``…/rollouts``, ``…/success_per_1000`` (successes per 1,000
     tokens) and ``…/solved_per_1000`` (problems whose first success in the step is from this stage, per 1,000 tokens).

@@ -74,7 +74,8 @@ class TrainingRun:
         return Evaluator(problems, self._policy.encode, self._collect, options, self.recipe.sample.params())
 
     def begin(self, resume: bool, force: bool) -> None:
-        """Create the run folder or, if ``resume`` is True, open it and resume after its last undamaged checkpoint.
+        """Create the run folder or, if ``resume`` is True, open it and resume the run from its last undamaged
+        checkpoint.
 
         Raises:
             UserError: the folder contains another run, or does not match the recipe.

@@ -29,7 +29,7 @@ class Graded(NamedTuple):
         without: number of problems without a gold answer.
         rejected: gold answers that the verifier rejects, either unchanged or in another notation (LaTeX or code). There
             is at most one entry per problem. If only the other notation is rejected, the verifier compares this gold
-            answer as text.
+            answer only as text.
         foreign: gold answers of the next problem that the verifier accepts for a problem, although the problem's gold
             answer is a different text. Some of these answers may have the same value in another notation. A verifier
             that accepts everything accepts all of them.

@@ -27,7 +27,7 @@ def validate_command(options: Validate, out: Path | None) -> int:
 
 
 def check_task(options: Validate, out: Path | None) -> TaskReport:
-    """Check a task. If ``out`` is given, write ``validate.md`` and ``validate.json`` into this folder.
+    """Check a task. If ``out`` is given, write ``validate.md`` and ``validate.json`` into the folder ``out``.
 
     Raises:
         UserError: :func:`outrider.validate.check.check` raises this error, ``out`` is a file, or ``out`` cannot be

@@ -93,7 +93,7 @@ def last_boxes(text: str) -> list[str]:
 
 
 def _glued(between: str) -> bool:
-    """Return whether the text between two boxes joins them to one answer. The text may be empty, a comma, or "and",
+    """Return whether the text between two boxes joins them into one answer. The text may be empty, a comma, or "and",
     possibly with a noun."""
     if len(between) > LONGEST_GLUE:
         return False

@@ -52,7 +52,7 @@ class MultipleChoice(Verifier):
     )
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:
-        """Return the label of the right option, and all options by label (None if ``options`` is not set)."""
+        """Return the label of the right option, and all options keyed by label (None if ``options`` is not set)."""
         options = None if self.options is None else options_of(fields, self.options)
         labels = list(LETTERS) if options is None else list(options)
         gold = text_of(fields, answer).strip()
@@ -92,7 +92,7 @@ class MultipleChoice(Verifier):
 
 
 def options_of(fields: Mapping[str, Any], names: str | list[str]) -> dict[str, str]:
-    """Return the options of a row, by label.
+    """Return the options of a row, keyed by label.
 
     Raises:
         ValueError: there are fewer than two options, or the field with the options has an unknown format.

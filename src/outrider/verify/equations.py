@@ -1,8 +1,8 @@
 r"""Finds the sides of an equation that state the requested value, and detects equivalent equations.
 
 For the gold answer 7, the first side of m+n = 3+4 = 7 is the requested quantity. The other sides state its value, and
-each of them must be right. For the gold answer 4, x^2 = 4 states no value, since the equation must still be solved
-for x.
+each of them must equal the gold answer. For the gold answer 4, x^2 = 4 states no value, since the equation must still
+be solved for x.
 
 Two equations are equivalent if their differences (left side minus right side) are proportional, as in y = 3x-2 and
 6x-2y = 4. The factor must be a number, since other factors may add roots: (x-1)^2 = 0 is not equivalent to x-1 = 0. No

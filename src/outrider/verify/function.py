@@ -229,7 +229,7 @@ class RewardFunction:
             raise UserError(f"function {self.where!r}: takes {self.signature}, not (problem, completion){hint}")
 
     def call(self, offered: Mapping[str, Any]) -> Any:
-        """Call the function with those offered arguments that it accepts by name."""
+        """Call the function with the offered arguments that the function accepts by name."""
         arguments = {**offered, **self.given}
         return self.function(**{k: v for k, v in arguments.items() if self.takes_all or k in self.signature.parameters})
 

@@ -12,7 +12,7 @@ CONTROL_GROUPS = Path("/sys/fs/cgroup")
 
 
 def memory_failures() -> int | None:
-    """Return the number of out-of-memory kills so far; None if the kernel does not report it.
+    """Return the number of out-of-memory kills so far; None if the kernel does not report this number.
 
     The count covers this process's control group (cgroup) if there is one, otherwise the whole machine
     (``/proc/vmstat``).

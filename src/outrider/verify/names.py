@@ -136,7 +136,7 @@ def latex(text: str) -> str:
 
 
 def unreadable(text: str) -> str:
-    r"""Return the first function name in a text that cannot be read; empty if all function names can be read.
+    r"""Return the first unreadable function name in a text; empty if all function names can be read.
 
     >>> unreadable("erf(x)+1"), unreadable("abc(a+b+c)"), unreadable("sin(x)"), unreadable("Area(ABC) = 5")
     ('erf', '', '', '')

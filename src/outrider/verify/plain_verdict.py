@@ -11,8 +11,8 @@ def plain_verdict(said: object) -> Verdict:
     """Convert the fields of a third-party verdict to plain data, and check that the score is consistent with the
     outcome.
 
-    A verdict ``TIMEOUT`` or ``ERROR`` has no score, so its score is NaN. Every other outcome requires a finite score.
-    If the score is not finite, the verdict becomes an ``ERROR`` with an explanation.
+    A ``TIMEOUT`` or ``ERROR`` verdict has no score, which is represented by NaN. Every other outcome requires a finite
+    score. If the score is not finite, the verdict becomes an ``ERROR`` with an explanation.
 
     Raises:
         TypeError, ValueError: ``said`` is not a verdict, or a field has the wrong type.

@@ -57,7 +57,7 @@ def disk(facts: ProbeFacts) -> str:
 
 
 def network(facts: ProbeFacts) -> str:
-    """Check that a program can create only sockets between its own processes, which reach no other process."""
+    """Check that a program can create only sockets that connect its own processes and reach no other process."""
     for family in range(FAMILIES):
         if family != socket.AF_UNIX and any(_succeeds(socket.socket, family, kind) for kind in SOCKET_KINDS):
             return f"sockets of the address family {family} can be made"

@@ -48,7 +48,8 @@ def run(
 
 
 def find_way(isolation: Isolation = "required") -> Way:
-    """Return the method by which this machine creates sandboxes, found by probing a sandbox once per process.
+    """Return the method by which this machine creates sandboxes. The method is found once per process, by probing a
+    sandbox.
 
     Raises:
         UserError: no method works, and ``isolation`` is ``required``.

@@ -59,7 +59,8 @@ class Watch:
         self._cpu_before, self._new = 0.0, True
 
     def asked(self) -> None:
-        """Note a new request. Earlier CPU time does not count for it, and new threads count until the next look."""
+        """Note a new request. Earlier CPU time does not count for this request, and new threads count until the next
+        look."""
         self._cpu_before, self._new = self._cpu(), True
 
     def next_look(self, about: float) -> float:

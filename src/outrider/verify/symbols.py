@@ -2,7 +2,7 @@ r"""Replaces each multi-character symbol with one letter, since the parser rejec
 products.
 
 m_{\max}, M_\odot and x^* are names. \nabla\cdot and \nabla\times are two different operators, not products. The cross
-product of two vectors is not their dot product, and it depends on the order of the vectors.
+product of two vectors differs from their dot product, and depends on the order of the vectors.
 """
 
 from __future__ import annotations

@@ -106,13 +106,13 @@ def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
 
 
 def _runnable(code: str) -> str:
-    """Return the code; if it ends with the head of a function, add a body."""
+    """Return the code. If it ends with the head of a function, add a body."""
     return next((code + end for end in ("", "\n    pass\n") if _parses(code + end)), code)
 
 
 def _definitions(code: str, label: str) -> tuple[set[str], set[str], set[str]]:
-    """Return the names that the code defines at top level, the functions of which it has only the head, and its
-    imports."""
+    """Return three sets of names: the names that the code defines at top level, the functions of which the code has
+    only the head, and the imports."""
     try:
         body = ast.parse(code).body
     except (SyntaxError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Lets tests call the tested program, which runs in another process. This module has the code for both processes.
+"""Lets tests call the tested program, which runs in another process. This module contains the code for both processes.
 
 Results are returned as data: numbers, texts, and collections of them. An object of a class that the program defines
 stays in the program's process, and the tests receive a handle to the object. A handle can be called and iterated, and

@@ -1,7 +1,7 @@
 """Creates Linux namespaces with system calls only, for root and for ordinary users. Requires Linux 5.14 or later.
 
 Inside the namespaces, the sandboxed process runs as the unprivileged user 65534. If root started the process, it runs
-as user 65534 outside as well, because the kernel exempts root from the limit on the number of processes.
+as user 65534 outside the namespaces as well, because the kernel exempts root from the limit on the number of processes.
 """
 
 from __future__ import annotations
