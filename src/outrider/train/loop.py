@@ -36,7 +36,7 @@ class Counters:
     Attributes:
         step: number of finished steps.
         tokens: number of tokens generated for training.
-        seconds: seconds of training on rank 0, the only counter that may differ between two runs with the same recipe.
+        seconds: seconds of training on rank 0, the only counter that differs between otherwise equal runs.
         nonfinite: number of consecutive steps without an update because the loss or the gradient was not finite.
         owes_evaluation: whether an evaluation after the last step is due or unfinished.
     """
