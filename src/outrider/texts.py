@@ -1,4 +1,5 @@
-"""Finds ``\\boxed{…}`` answers, reasoning tags and repetition in a response, and compiles patterns on first use."""
+"""Finds ``\\boxed{…}`` answers and repetition in a response, lists reasoning tags, and compiles patterns on first
+use."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ _TOKENS = re.compile(r"\\{1,2}(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 
 
 def box_spans(text: str) -> Iterator[tuple[int, int]]:
-    r"""Yield the start and end of the content of each closed ``\boxed{…}`` or ``\fbox{…}``, in the order of the ends.
+    r"""Yield the start and end of the content of each closed ``\boxed{…}`` or ``\fbox{…}``, ordered by end.
 
     Escaped braces, ``\{`` and ``\}``, are ignored.
 
@@ -60,8 +61,8 @@ def first_box_end(text: str) -> int | None:
 
 
 def tokens_until_box(token_texts: Sequence[str]) -> int:
-    r"""Return the number of tokens up to and including the token that closes the first box. Without a closed box,
-    return the number of all tokens.
+    r"""Return the number of tokens up to and including the token that closes the first box. If there is no closed box,
+    return the total number of tokens.
 
     >>> tokens_until_box(["so ", "\\boxed{", "4", "}.", "<end>"])
     4
@@ -74,7 +75,8 @@ def tokens_until_box(token_texts: Sequence[str]) -> int:
 
 
 def redundancy(text: str, n: int = 3, least: int = 50) -> float | None:
-    r"""Return the share of repeated word n-grams, 1 - (distinct n-grams)/(n-grams); None for fewer than ``least``.
+    r"""Return the share of repeated word n-grams, 1 - (distinct n-grams)/(n-grams). If there are fewer than ``least``
+    n-grams, return None.
 
     >>> round(redundancy("one two three four " * 25), 2)  # 98 trigrams, 4 distinct
     0.96
@@ -85,7 +87,8 @@ def redundancy(text: str, n: int = 3, least: int = 50) -> float | None:
 
 
 def late_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """Return a pattern like ``re.compile``, but compile it on first use, since compilation would slow down imports.
+    """Return a pattern as ``re.compile`` does, but compile it only on first use, because compilation would slow down
+    imports.
 
     >>> digits = late_pattern("[0-9]+")
     >>> digits.findall("1, 22"), digits.sub("n", "1, 22")
@@ -106,8 +109,8 @@ class _LatePattern:
         return late_pattern, (self._pattern, self._flags)
 
     def __getattr__(self, name: str) -> Any:
-        """Return a method of the compiled pattern. The method is cached, so that later calls are as fast as without
-        this class."""
+        """Return a method of the compiled pattern. The method is cached, so that later calls are as fast as those of an
+        ordinary compiled pattern."""
         value = getattr(re.compile(self._pattern, self._flags), name)
         setattr(self, name, value)
         return value

@@ -55,7 +55,8 @@ class VerifierRow(NamedTuple):
 
 
 def makes_a_plain_reference(row: VerifierRow) -> None:
-    """The verifier's reference is JSON data that is the same in every call. The verifier does not change the row."""
+    """The verifier's reference is JSON data, and every call returns the same reference. The verifier does not change
+    the row."""
     before = deepcopy(dict(row.fields))
     reference = row.verifier.reference(row.fields, row.answer)
     require_equal(json.loads(json.dumps(reference)), reference, "the reference that was written and read back")
@@ -145,7 +146,7 @@ VERIFIER_LAWS: dict[str, Callable[[VerifierRow], None]] = {
 def verifier_checks(
     verifier: Verifier, rows: Sequence[VerifierExample], answer: str = "answer", prompt: str = "problem"
 ) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Yield each law with a function that checks the law on every row."""
+    """Yield the name of each law, with a function that checks the law on every row."""
     with breaks("prepare", component=type(verifier).__name__):
         verifier.prepare()
     for law, rule in VERIFIER_LAWS.items():

@@ -6,9 +6,9 @@
     learner          | step 1 → version 1 | step 2 → version 2 | …
 
 A step ends when both sampler and learner are done, and the sampler then takes the new weights. Therefore, all rollouts
-of step ``t`` are sampled with weight version ``max(0, t - 2)``. During evaluations and checkpoints, no next step is
-sampled and no update runs. A checkpoint contains the rollouts of the next step, so that a resumed run makes the same
-updates.
+of step ``t`` are sampled with weight version ``max(0, t - 2)``. During evaluations and checkpoints, the next step is
+not sampled and no update runs. A checkpoint contains the rollouts of the next step, so that a resumed run makes the
+same updates.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Ahead:
 
     Attributes:
         explored: the groups of the next step, if they have been sampled in advance; otherwise None.
-        error: the exception that ended the last exploration, or None. After an exception, explorer and collector have
-            their state from before the exploration.
+        error: the exception that ended the last exploration, or None. After an exception, the explorer and the
+            collector are restored to their state before the exploration.
     """
 
     def __init__(self, on: bool, explorer: Explorer, collect: Collector, problems: int, clock: Clock) -> None:
@@ -51,7 +51,8 @@ class Ahead:
 
     @contextmanager
     def exploring(self, step: int, progress: float) -> Iterator[None]:
-        """Context manager that explores ``step`` in the background. At its end, it waits for the exploration.
+        """Context manager that explores ``step`` in the background. On exit, it waits until the exploration is
+        finished.
 
         Args:
             progress: share of the budget spent before ``step``; at 1 or more, there is no next step to explore.
@@ -82,7 +83,7 @@ class Ahead:
             self.error = error
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the explored step without its rollouts, as JSON data; empty if no step was explored."""
+        """Return the explored step without its rollouts, as JSON data. The result is empty if no step was explored."""
         if self.explored is None:
             return {}
         groups = [{"id": group.id, "problem": asdict(group.problem)} for group in self.explored.groups]
@@ -95,7 +96,7 @@ class Ahead:
             RolloutStore(folder).write(0, rollouts, _NAME)
 
     def load(self, state: Mapping[str, Any], folder: Path) -> None:
-        """Restore the explored step in a checkpoint, if any."""
+        """Restore the explored step from a checkpoint, if the checkpoint contains one."""
         self.explored = self.error = None
         if (saved := state.get(_NAME)) is not None:
             self.explored = Explored(_groups(saved["groups"], folder), saved["metrics"])

@@ -25,16 +25,17 @@ Entropies = Callable[[Sequence[WeightedRow]], Sequence[NDArray[np.floating]]]
 
 
 class Collector:
-    """Samples and verifies rollouts, divided among the ranks. Every rank gets all rollouts, in the requests' order.
+    """Samples and verifies rollouts, divided among the ranks. Every rank gets all rollouts, in the order of the
+    requests.
 
-    Requests are divided by expected tokens, which are ``n`` times the mean response length so far at the problem's
-    level.
+    Requests are divided so that all ranks have about the same number of expected tokens. For each request, this number
+    is ``n`` times the mean length of the responses so far to problems of the same level.
 
     Args:
         entropies: the learner's function for token entropies; None if the sampler records entropies or if no component
             reads them.
-        prompt_end: text with which the chat template ends every prompt, and which may open a reasoning block; None
-            without a template.
+        prompt_end: text with which the chat template ends every prompt, and which may open a reasoning block; None if
+            there is no chat template.
     """
 
     def __init__(
@@ -85,7 +86,8 @@ class Collector:
         return Collector(*parts, prompt_end=self._prompt_end)
 
     def beside(self, clock: Clock) -> Collector:
-        """Return a copy of this collector for another thread, with another clock, but shared parts and statistics."""
+        """Return a copy of this collector for another thread. The copy has its own clock, but shares the parts and
+        statistics."""
         other = copy(self)
         other.clock = clock
         return other
@@ -99,7 +101,8 @@ class Collector:
 
     @property
     def last_notices(self) -> list[str]:
-        """Return pending notices of this rank's sampler. This works after an interruption, without other ranks."""
+        """Return pending notices of this rank's sampler. This works after an interruption, since it does not need the
+        other ranks."""
         return [*self.sampler.notices]
 
     def close(self) -> None:
@@ -175,7 +178,7 @@ def _by_request(
 
 
 def with_entropies(rollouts: Sequence[Rollout], entropies: Entropies) -> list[Rollout]:
-    """Return the rollouts with the entropy of each sampled token; NaN for observed tokens."""
+    """Return the rollouts with the entropy of each sampled token. The entropy of observed tokens is NaN."""
     filled = list(rollouts)
     for mode in dict.fromkeys(rollout.mode for rollout in rollouts):  # greedy rollouts have another mode
         places = [i for i, rollout in enumerate(rollouts) if rollout.mode == mode]

@@ -27,7 +27,8 @@ from outrider.train.turns import turn_options
 
 
 def processes_of(recipe: Recipe) -> int:
-    """Return the number of ranks that a run starts, where 0 means one rank per core on a CPU, and one otherwise."""
+    """Return the number of ranks that a run starts; 0 means one rank per core on a CPU, and one rank on other
+    devices."""
     if isinstance(recipe.engine.learner, Tinker):
         return 1
     return recipe.train.ranks or (ranks_on_cpu(len(usable_cores()), True) if recipe.samples_apart else 0)
@@ -38,7 +39,7 @@ def open_policy(recipe: Recipe, ranks: Ranks) -> tuple[Policy, str]:
 
     Raises:
         UserError: the policy cannot be loaded on a rank, or no implementation of the forward pass reproduces the
-            policy.
+            model's log-probabilities.
     """
     return ranks.together(lambda: _open_policy(recipe, ranks))
 

@@ -18,15 +18,15 @@ def with_log_ratios(
 ) -> list[Group]:
     """Return the groups with log ratios, computed from each rollout's log-probabilities in its last update.
 
-    A row belongs to the rollout with the same seed in its group.
+    Each row is matched with the rollout of its group that has the same seed.
 
     Args:
-        rows: rows of the step.
+        rows: training rows of the step.
         logprobs: log-probabilities per row, from :class:`outrider.learn.learner.Updated`; empty if the engine does not
             return log-probabilities.
 
     Degenerate cases: a rollout gets no log ratios if it has no row, or if no update used its row. Rollouts with equal
-    seeds in one group, which only external samplers produce, get none either.
+    seeds in one group, which only external samplers produce, also get no log ratios.
     """
     if not logprobs:
         return list(groups)

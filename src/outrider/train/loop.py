@@ -36,8 +36,8 @@ class Counters:
     Attributes:
         step: number of finished steps.
         tokens: number of tokens generated for training.
-        seconds: seconds of training on rank 0, the only number that differs between equal runs.
-        nonfinite: number of consecutive steps without an update because loss or gradient was not finite.
+        seconds: seconds of training on rank 0, the only counter that differs between otherwise equal runs.
+        nonfinite: number of consecutive steps without an update because the loss or the gradient was not finite.
         owes_evaluation: whether an evaluation after the last step is due or unfinished.
     """
 
@@ -101,8 +101,9 @@ class Trainer:
 
         Raises:
             EngineLostError: no engine is left to sample or train. :meth:`state` is the state after the last update.
-            UserError: three updates in a row were not finite, or three steps had no rollout. The state is saved.
-            Terminated: the run must stop. :meth:`state` is the state after its last step.
+            UserError: three updates in a row were not finite, or three steps in a row had no rollout. The state is
+                saved.
+            Terminated: the run must stop. :meth:`state` is the state after the run's last step.
         """
         every = self.recipe.train
         self._take_snapshot()
@@ -182,7 +183,7 @@ class Trainer:
 
     @property
     def progress(self) -> float:
-        """Share of the budget that is spent, which is the largest share among steps, tokens and seconds."""
+        """Share of the budget that is spent: the largest of the shares of steps, tokens and seconds."""
         return self._spent(self.counters.step, self.counters.tokens)
 
     @property
@@ -203,7 +204,7 @@ class Trainer:
         return state | self.ahead.state_dict()
 
     def _evaluate(self, watch: Watcher) -> None:
-        """Evaluate the policy. If this is interrupted, a resumed run begins with the evaluation."""
+        """Evaluate the policy. If the evaluation is interrupted, a resumed run begins with it."""
         self.counters.owes_evaluation = True
         self._take_snapshot()
         with self.stop.allowed():
@@ -212,8 +213,8 @@ class Trainer:
         self._take_snapshot()
 
     def _take_snapshot(self) -> None:
-        """Store a copy of the state that exploration changes. Until the next update, this copy and the weights form a
-        checkpoint."""
+        """Store a copy of the state that exploration changes. Until the next update, a checkpoint consists of this copy
+        and the weights."""
         # pickled to copy the state, since explorer and collector modify the objects in it
         self.snapshot = pickle.dumps(self._state())
 

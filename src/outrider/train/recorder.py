@@ -1,4 +1,4 @@
-"""Writes a run's output to disk, trackers and screen during training."""
+"""Writes a run's output to disk, to the trackers and to the screen during training."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from outrider.train.evaluate import Evaluated, write_evaluated
 
 
 class Recorder:
-    """Writes to the folder, trackers and screen of a run. On all ranks except rank 0, there is no folder, and the
-    recorder has no effect."""
+    """Writes to the folder, the trackers and the screen of a run. On all ranks except rank 0, there is no folder, and
+    the recorder has no effect."""
 
     def __init__(self, screen: Screen) -> None:
         self.screen = screen
@@ -45,7 +45,7 @@ class Recorder:
             self.screen.report(self.folder)
 
     def send_findings(self, step: int, examine: Callable[[Path], TrackedTable]) -> None:
-        """Send the findings (detected issues) that ``examine`` computes from a finished run's folder to the
+        """Compute the findings (detected issues) in a finished run's folder with ``examine``, and send them to the
         trackers."""
         if self.folder is not None:
             path = self.folder.path
@@ -66,7 +66,7 @@ class Recorder:
         trained_seconds: float,
         notices: Sequence[str],
     ) -> None:
-        """Write a step to disk and trackers, and show it on the screen.
+        """Write a step to disk and to the trackers, and show it on the screen.
 
         Args:
             seconds: seconds of this step, by phase.
@@ -90,7 +90,7 @@ class Recorder:
         return self.folder is not None and step in self.folder.evaluations()
 
     def evaluated(self, step: int, evaluated: Evaluated, problems: Sequence[Problem], seconds: float) -> None:
-        """Write an evaluation to disk and trackers, and show it on the screen."""
+        """Write an evaluation to disk and to the trackers, and show it on the screen."""
         if self.folder is not None:
             write_evaluated(self.folder, step, evaluated, problems, seconds)
             self._trackers.evaluated(step, evaluated.evaluation)

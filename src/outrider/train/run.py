@@ -37,8 +37,8 @@ class TrainingRun:
         computed: messages about the forward pass, printed at the start.
         reference: result of :func:`outrider.train.build.reference_of` on rank 0.
         warnings: warnings to print at the start, besides the recipe's own warnings.
-        examine: function that computes the findings in a run folder, which are sent to trackers at the end; None: no
-            findings are sent.
+        examine: function that computes the findings in a run folder. The findings are sent to the trackers at the end
+            of the run. If None, no findings are sent.
     """
 
     def __init__(
@@ -67,14 +67,15 @@ class TrainingRun:
 
     @cached_property
     def evaluator(self) -> Evaluator:
-        """The evaluator on the held-out problems, which only rank 0 generates, and only at the first use: this may take
-        a second."""
+        """The evaluator on the held-out problems. Only rank 0 generates the problems, on first use, which may take a
+        second."""
         options = self.recipe.evaluate
         problems = self.ranks.from_main(lambda: heldout_problems(self.recipe.task, options))
         return Evaluator(problems, self._policy.encode, self._collect, options, self.recipe.sample.params())
 
     def begin(self, resume: bool, force: bool) -> None:
-        """Create the run folder or, if ``resume`` is True, open it and resume after its last undamaged checkpoint.
+        """Create the run folder or, if ``resume`` is True, open it and resume the run from its last undamaged
+        checkpoint.
 
         Raises:
             UserError: the folder contains another run, or does not match the recipe.
@@ -100,8 +101,8 @@ class TrainingRun:
             self.save(0)
 
     def steps(self) -> Iterator[TrainingStep]:
-        """Evaluate, train and yield each step, and evaluate again. A resumed run does not repeat steps or evaluations
-        from before its checkpoint."""
+        """Evaluate the policy, run and yield each training step, and evaluate the policy again. A resumed run does not
+        repeat steps or evaluations from before its checkpoint."""
         options, counters = self.recipe.evaluate, self.trainer.counters
         self.recorder.resumed(counters.step, counters.tokens, counters.seconds)
         if options.before and counters.step == 0:
@@ -115,12 +116,12 @@ class TrainingRun:
     def stepped(
         self, step: int, groups: Sequence[Group], metrics: Mapping[str, float], seconds: Mapping[str, float]
     ) -> None:
-        """Write a step to disk and screen."""
+        """Write a step to disk and to the trackers, and show it on the screen."""
         notices = [*self.trainer.notices, *self._collect.notices()]
         self.recorder.stepped(step, groups, metrics, seconds, self.trainer.counters.seconds, notices)
 
     def evaluate(self, step: int) -> None:
-        """Evaluate the policy on the held-out problems, unless the run has an evaluation of this step already."""
+        """Evaluate the policy on the held-out problems, unless the run already has an evaluation of this step."""
         if self.ranks.from_main(lambda: self.recorder.has_evaluation(step)):
             return
         clock = self.trainer.clock
@@ -142,8 +143,8 @@ class TrainingRun:
             self.checkpoints.save(step, state, self._write, self._once)
 
     def save_if_new(self) -> str:
-        """Save the state after the last step unless it is already saved. Return where a resumed run continues, in
-        words."""
+        """Save the state after the last step unless it is already saved. Return a phrase that says where a resumed run
+        would continue."""
         counters = self.trainer.counters
         last = self._once(lambda: self.checkpoints.last)
         if self.trainer.snapshot and (last != counters.step or counters.owes_evaluation):
@@ -212,7 +213,8 @@ class TrainingRun:
 
     @property
     def _saves_alone(self) -> bool:
-        """Whether rank 0 has all weights, so that it can save without other ranks, even if the run is terminated."""
+        """Whether rank 0 has all weights. If so, it can save them without the other ranks, even if the run is
+        terminated."""
         return self._learner.whole
 
     def _once(self, make: Callable[[], T]) -> T:

@@ -1,4 +1,4 @@
-"""Syncs weights from learner to sampler. After each sync, a probe checks that the weights have arrived."""
+"""Syncs weights from the learner to the sampler. After each sync, a probe checks that the weights have arrived."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Copy(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """The tokens that a copy sampled, with their log-probabilities from sampler and learner."""
+    """The tokens that a copy sampled, with their log-probabilities under the sampler and the learner."""
 
     ids: list[Ids]
     sampled: NDArray[np.floating]
@@ -60,16 +60,18 @@ class WeightSync:
     """Syncs the learner's weights to the sampler, and checks that both agree on sampled tokens.
 
     A probe samples a few tokens after fixed prompts, with fixed seeds, from every copy of the weights, and compares
-    their log-probabilities with the learner's. The prompts never change, so that a KV cache from previous weights is
-    detected. Each copy is checked separately, since a mean could hide a stale copy. A check fails if the difference
-    exceeds its bound. It also fails if the learner's log-probabilities change while the copy's stay bit-identical, or
-    change less than half as much. In the second case, the learner's change must exceed four times the difference in the
-    earlier probe, since last bits may change on a GPU without new weights.
+    their log-probabilities with the learner's. The prompts never change, so that a KV cache computed with earlier
+    weights is detected. Each copy is checked separately, since a mean could hide a stale copy. A check fails if the
+    difference exceeds its bound. It also fails if the learner's log-probabilities change while the copy's
+    log-probabilities stay bit-identical or change less than half as much. In the second case, the learner's change must
+    exceed four times the difference in the earlier probe, since the last bits may change on a GPU even if the weights
+    did not.
 
     Args:
         prompts: prompts of the probe, with their problems.
         exact: whether sampler and learner compute in float32.
-        refuse: whether a failed check raises an error. If False (``policy.check=false``), the check only measures.
+        refuse: whether a failed check raises an error. If False (``policy.check=false``), the check only measures the
+            differences.
     """
 
     def __init__(
@@ -92,7 +94,7 @@ class WeightSync:
 
     def __call__(self, version: int) -> dict[str, float]:
         """Sync the weights, probe the sampler, and return metrics. ``probe_max`` and ``probe_mean`` are the largest and
-        the mean difference of log-probabilities.
+        the mean difference between the log-probabilities.
 
         Raises:
             UserError: the learner's weights have diverged, sampler and learner disagree, or a rank's sampler cannot
@@ -129,7 +131,7 @@ class WeightSync:
         return sampler.take(version, partial(learner.export, adapter=adapter))
 
     def _refuse_diverged(self, version: int) -> None:
-        """Raise UserError if the learner's weights have diverged. This comes before the sync, since no sampler can
+        """Raise UserError if the learner's weights have diverged. This check precedes the sync, since no sampler can
         sample from non-finite logits."""
         if not all(np.isfinite(logprobs).all() for logprobs in self._learner.logprobs(self._read)):
             if version == 0:
@@ -153,7 +155,7 @@ class WeightSync:
         return probes
 
     def _draw(self) -> list[tuple[Copy, Rollout]]:
-        """Sample every prompt from every copy of this rank."""
+        """Sample a response to every prompt from every copy of the weights on this rank."""
         while True:
             copies = self._sampler.engines
             rollouts = self._sampler.sample([request for request in self._requests for _ in range(copies)])
@@ -190,7 +192,7 @@ class WeightSync:
 
 
 def _second_half(prompt: Ids) -> WeightedRow:
-    """Return a prompt as a row in which its second half are the own tokens."""
+    """Return a row that treats the second half of a prompt as sampled tokens."""
     begin = len(prompt) // 2
     own = prompt[begin:]
     zeros = np.zeros(len(own), np.float32)

@@ -24,7 +24,8 @@ MOST_PAIRS = 100_000  # maximum listed near pairs; a set with more pairs was pro
 
 
 class SideTexts(NamedTuple):
-    """The entries of a side (training or held-out data) and the n-grams of their texts; None if texts are generated."""
+    """The entries of a side (training or held-out data), with the n-grams of their texts. ``grams`` is None if the task
+    generates the texts."""
 
     entries: Sequence[SideEntry]
     grams: list[Grams] | None
@@ -75,8 +76,8 @@ class TaskReport(NamedTuple):
 
     @property
     def passes(self) -> bool:
-        """Whether all rows are usable, no other error would stop a run, no environment fails, and few enough gold
-        answers are rejected on each side."""
+        """Whether all rows are usable, no other error would stop a run, no environment fails, and each side has at most
+        the allowed share of rejected gold answers."""
         share = self.options.rejected
         alive = self.environments is None or not self.environments.failed
         return (
@@ -114,7 +115,7 @@ def check(options: Validate) -> TaskReport:
 
 
 def _refused(options: Validate, sides: Sequence[Side]) -> list[str]:
-    """Return errors that would stop a run, without those of unusable rows, which the sides already contain."""
+    """Return the errors that would stop a run, except errors of unusable rows, which the sides already contain."""
     asked = options.evaluate or EvaluateOptions(problems=max(len(side.entries) for side in sides))
     trains = any(side.name == TRAIN for side in sides)
     wanted = Wanted((options.step_problems or 1) if trains else None, asked, options.max_tokens)

@@ -48,7 +48,7 @@ class EnvironmentsCompared(NamedTuple):
 
 
 def compare_environments(task: TurnTask, problems: Sequence[Problem]) -> EnvironmentsCompared:
-    """Play the same turns (of a demonstration, or example turns) in two environments of each problem."""
+    """Play the same turns (from a demonstration, or example turns) in two environments of each problem."""
     environments = task.environments()
     try:
         return _compared(task, environments, problems[:PROBLEMS])

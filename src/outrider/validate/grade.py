@@ -1,5 +1,5 @@
-"""Verifies gold answers with the task's verifier. Each one should be accepted for its own problem, but not for the
-preceding problem."""
+"""Verifies gold answers with the task's verifier. The verifier should accept each gold answer for its own problem, but
+not for the preceding problem."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Graded(NamedTuple):
     Attributes:
         verified: number of problems with a gold answer to verify.
         without: number of problems without a gold answer.
-        rejected: gold answers that the verifier does not accept, either unchanged or in another notation (LaTeX or
-            code); at most one entry per problem. If only the other notation is rejected, the verifier compares this
-            gold answer as text.
-        foreign: gold answers of the next problem that are accepted for this problem, although their texts differ from
-            its own gold answer. Some of them have the same value in another notation. A verifier that accepts
-            everything accepts all of them.
+        rejected: gold answers that the verifier rejects, either unchanged or in another notation (LaTeX or code). There
+            is at most one entry per problem. If only the other notation is rejected, the verifier compares this gold
+            answer only as text.
+        foreign: gold answers of the next problem that the verifier accepts for a problem, although the problem's gold
+            answer is a different text. Some of these answers may have the same value in another notation. A verifier
+            that accepts everything accepts all of them.
     """
 
     verified: int

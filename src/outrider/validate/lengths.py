@@ -16,7 +16,8 @@ class PromptLengths(NamedTuple):
     Attributes:
         tokens: length of each prompt that can be created, in the order of the entries.
         context: the model's context length.
-        too_long: entries whose prompts leave less context than the maximum response length, with the prompt lengths.
+        too_long: entries whose prompts leave too little context for a response of maximum length, with the prompt
+            lengths.
     """
 
     tokens: list[int]

@@ -18,8 +18,8 @@ _TOKEN = re.compile(r"[a-z]+|\d+|[^\s${}\\]")
 
 
 class NearPair(NamedTuple):
-    """A pair of similar texts: index ``first`` in one list, index ``second`` in the other (or the same) list, and their
-    similarity."""
+    """Two similar texts: index ``first`` in one list, index ``second`` in the other (or the same) list, and the
+    similarity of the two texts."""
 
     first: int
     second: int
@@ -27,7 +27,8 @@ class NearPair(NamedTuple):
 
 
 def same(texts: Sequence[str], others: Sequence[str] | None = None) -> list[NearPair]:
-    """Find texts that are equal except for case, spacing and Unicode variants. Pair each with its first equal text.
+    """Find texts that are equal except for case, spacing and Unicode variants. Each text is paired with the first text
+    that equals it.
 
     Pairs are within ``texts`` if ``others`` is None, otherwise between ``texts`` and ``others``.
 
@@ -90,6 +91,6 @@ def near(texts: Sequence[Grams], others: Sequence[Grams] | None, least: float) -
 
 
 def jaccard(one: Grams, other: Grams) -> float:
-    """Return the number of common members, divided by the number of members of the union."""
+    """Return the number of common members divided by the number of members in the union."""
     common = len(one & other)
     return common / (len(one) + len(other) - common)

@@ -192,7 +192,8 @@ def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def as_data(report: TaskReport) -> dict[str, Any]:
-    """Return all results as plain JSON data, with the keys of the file's first version (``judged``, ``worlds``)."""
+    """Return all results as plain JSON data, with the keys that the file has had since its first version (``judged``,
+    ``worlds``)."""
     return {
         "asked": report.options.model_dump(mode="json"),
         "passes": report.passes,

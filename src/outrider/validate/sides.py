@@ -1,4 +1,4 @@
-"""Reads the problems of a task with their places, and collects errors of rows instead of raising them."""
+"""Reads the problems of a task with their places in the file, and collects row errors instead of raising them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ TRAIN, HELDOUT = "train", "held out"
 
 
 class SideEntry(NamedTuple):
-    """A problem, its place in the file, and its text, which is the question without the prompt template if known."""
+    """A problem, its place in the file, and its text: the question, without the prompt template if the template is
+    known."""
 
     place: str
     problem: Problem
@@ -32,7 +33,8 @@ class Side(NamedTuple):
 
 
 def read_sides(task: Task, problems: int) -> list[Side]:
-    """Read training data (if any) and held-out data: all rows of a table, or ``problems`` problems of another task.
+    """Read the training data (if any) and the held-out data of a task. A table gives all its rows, and a suite gives
+    all its held-out problems. Any other task gives ``problems`` problems for each side.
 
     Raises:
         UserError: a file cannot be read, or no row is usable. In the second case, the message is the error of the
@@ -48,7 +50,8 @@ def read_sides(task: Task, problems: int) -> list[Side]:
 
 
 def read_side(task: Table, source: str, heldout: bool) -> Side:
-    """Read all rows of a table, including training rows that are also held out; raise errors as :func:`read_sides`."""
+    """Read all rows of a table, including training rows that are also held out. Errors are raised as in
+    :func:`read_sides`."""
     refused: list[str] = []
     found = task.side(source, heldout=heldout, refuse=lambda error: refused.append(str(error)))
     entries = [_entry(problem.metadata["place"], problem) for problem in found.problems]

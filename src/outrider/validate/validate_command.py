@@ -27,10 +27,11 @@ def validate_command(options: Validate, out: Path | None) -> int:
 
 
 def check_task(options: Validate, out: Path | None) -> TaskReport:
-    """Check a task. If ``out`` is given, write ``validate.md`` and ``validate.json`` into this folder.
+    """Check a task. If ``out`` is given, write ``validate.md`` and ``validate.json`` into the folder ``out``.
 
     Raises:
-        UserError: :func:`outrider.validate.check.check` raises the error, or ``out`` is a file or cannot be written.
+        UserError: :func:`outrider.validate.check.check` raises this error, ``out`` is a file, or ``out`` cannot be
+            written.
     """
     if out is not None and out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file; choose a folder for the report")

@@ -110,7 +110,7 @@ def _is_graph(name: str, other: str) -> bool:
 
 
 def _same_rounded(gold: Node, answer: Node, tolerance: float) -> bool:
-    r"""Return whether two answers are equal if at least one of them contains \approx.
+    r"""Return whether two answers are equal, where at least one of them contains \approx.
 
     The answer's part before \approx is compared with the exact part of the gold answer, then with the gold answer's
     rounded value. The answer's own rounded value is used only if the gold answer is a decimal number.
@@ -138,7 +138,8 @@ def _same_alone(gold: Node, answer: Node, parts: Sequence[Node], tolerance: floa
 
 
 def _parts(node: Node) -> Sequence[Node] | None:
-    r"""Return the members of a list, set, tuple or interval (1 \pm 2 is two members); None for a single expression."""
+    r"""Return the members of a list, set, tuple or interval (1 \pm 2 has two members); None if the node is a single
+    expression."""
     if node.parts or node.brackets:
         if node.brackets == "":
             return [inner for part in node.parts for inner in (_plus_minus(part) or [part])]
@@ -147,8 +148,8 @@ def _parts(node: Node) -> Sequence[Node] | None:
 
 
 def _plus_minus(node: Node) -> list[Node] | None:
-    r"""Return the two readings of an expression with \pm: with the upper signs, and with the lower signs; None without
-    \pm."""
+    r"""Return the two readings of an expression with \pm: one with the upper signs, and one with the lower signs.
+    Return None if the expression has no \pm."""
     if node.parts or node.brackets or not re.search(r"\\(?:pm|mp)(?![A-Za-z])", node.text):
         return None
     both = [(r"\pm", "+"), (r"\mp", "-")], [(r"\pm", "-"), (r"\mp", "+")]
@@ -176,7 +177,8 @@ def _same_kind(gold: str, answer: str) -> bool:
 
 
 def _ordered(gold: Node, golds: Sequence[Node], answer: Node, answers: Sequence[Node]) -> bool:
-    """Return whether the order matters: in tuples and intervals, and if only the gold list names its values."""
+    """Return whether the order of the members matters. It matters in tuples and intervals, and in lists if only the
+    gold list names its values."""
     if (gold.brackets or answer.brackets) not in ("", "{}", "cup"):
         return True
     names = {g.name for g in golds}
@@ -220,13 +222,15 @@ def _same_expression(gold: Node, answer: Node, tolerance: float) -> bool:
 
 
 def _same_chain(gold: Node, answer: Node, tolerance: float) -> bool:
-    """Return whether all sides that state a value (in x = 2 + 3 = 5, the last two sides) equal the gold answer."""
+    """Return whether all sides that state a value (such as the last two sides of x = 2 + 3 = 5) equal the gold
+    answer."""
     values = claimed(answer.text, gold.text, gold.name)
     return bool(values) and all(_same(gold, node_of(value), tolerance) for value in values)
 
 
 def _same_solved(gold: Node, answer: Node) -> bool:
-    """Return whether an equation is the gold equation, maybe solved for another letter (3x - y = 2 for y = 3x - 2)."""
+    """Return whether an equation is equivalent to the gold equation, which may be solved for another letter (3x - y = 2
+    for y = 3x - 2)."""
     right, other = sides(gold.whole), sides(answer.whole or answer.text)
     if len(right) != 2 or len(other) != 2:
         return False
@@ -248,7 +252,8 @@ def _same_relation(gold: Node, answer: Node, tolerance: float) -> bool:
 
 
 def _same_base(gold: str, answer: str) -> bool | None:
-    """Return whether two numbers with a base (101_2) are the same; None without a base. The parser drops the base."""
+    """Return whether two numbers with a base (101_2) are the same; None if neither number has a base. The parser drops
+    the base."""
     right, other = _BASED.fullmatch(gold.replace(" ", "")), _BASED.fullmatch(answer.replace(" ", ""))
     numbers = [m for m in (right, other) if m and m[1].lstrip("+-")[0].isdigit()]
     if not numbers:

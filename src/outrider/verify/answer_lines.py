@@ -1,9 +1,9 @@
 # ruff: noqa: RUF001, RUF002 - look-alike characters
-r"""Finds the line of a response that states its answer: ``Answer: 4``, ``### **Final answer:** 4``, ``#### 4``, 答案：4
+r"""Finds the line of a response that states the answer: ``Answer: 4``, ``### **Final answer:** 4``, ``#### 4``, 答案：4
 
 Heading marks, quotation marks, bullets and emoji before a mark such as ``Answer:`` are ignored. If the line ends after
-the mark, the answer is in the next paragraph. ``#### Step 2`` and ``#### Conclusion`` are Markdown headings,
-not answers. The code is pure Python, takes linear time, and never raises.
+the mark, the answer is in the next paragraph. ``#### Step 2`` and ``#### Conclusion`` are Markdown headings, not
+answers. The code is pure Python, runs in linear time, and never raises an exception.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _DISPLAYS = {"$$": "$$", "\\[": "\\]", "\\(": "\\)"}
 
 
 def answer_line(text: str) -> str | None:
-    r"""Return the answer that follows the last mark such as ``Answer:``, on its line or below; None without a mark.
+    r"""Return the answer after the last mark such as ``Answer:``, on the mark's line or below it; None if there is no
+    mark.
 
     >>> answer_line("Answer: 3, or rather\n**Answer:** $4$\nas shown"), answer_line("### Final Answer\n\n\\[\n4\n\\]")
     ('$4$', '4')
@@ -46,8 +47,8 @@ def answer_line(text: str) -> str | None:
 
 
 def last_answer_line(text: str, below: bool = False) -> tuple[int, str] | None:
-    r"""Return the start offset and the text of the last stated answer; None without a stated answer, or if the last one
-    is empty.
+    r"""Return the start offset and the text of the last stated answer. Return None if no answer is stated, or if the
+    last one is empty.
 
     Args:
         below: whether the answer may be in the paragraph below a mark if the mark's line is otherwise empty.

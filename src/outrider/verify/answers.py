@@ -1,4 +1,5 @@
-r"""Compares final answers as text or as exact numbers. The code is pure Python, takes linear time, and never raises.
+r"""Compares final answers as text or as exact numbers. The code is pure Python, runs in linear time, and never raises
+an exception.
 
 This module does no algebra: ``\frac{1}{2}`` equals ``0.5`` as a number, but ``x+1`` never equals ``1+x``.
 """
@@ -78,8 +79,8 @@ def last_number(text: str) -> str | None:
 
 
 def last_boxes(text: str) -> list[str]:
-    r"""Return the content of the last closed box, after the contents of earlier boxes that "and" or a comma joins to
-    it.
+    r"""Return the content of the last closed box, preceded by the contents of boxes that are joined to it by "and" or a
+    comma.
 
     >>> last_boxes(r"\boxed{1}. So $\boxed{2}$, $\boxed{3}$ and $y = \boxed{4}$.")
     ['2', '3', '4']
@@ -92,8 +93,8 @@ def last_boxes(text: str) -> list[str]:
 
 
 def _glued(between: str) -> bool:
-    """Return whether the text between two boxes joins them to one answer. The text may be empty, a comma, or "and",
-    maybe with a noun."""
+    """Return whether the text between two boxes joins them into one answer. The text may be empty, a comma, or "and",
+    possibly with a noun."""
     if len(between) > LONGEST_GLUE:
         return False
     rest = _AND.sub(" ", between)
@@ -105,9 +106,9 @@ def _glued(between: str) -> bool:
 def extract(text: str, finished: bool = True) -> str | None:
     r"""Return the final answer of a response as text, or None.
 
-    The answer is the last closed ``\boxed{…}``. Without a box, the answer is the rest of the line after the last
-    ``####``. Without both, it is the last number with the whole expression around it. In a truncated response, only a
-    closed box counts: the last number may be incomplete, and earlier numbers are intermediate results.
+    The answer is the last closed ``\boxed{…}``. If there is no box, the answer is the rest of the line after the last
+    ``####``. If there is neither, the answer is the last number with the whole expression around it. In a truncated
+    response, only a closed box counts: the last number may be incomplete, and earlier numbers are intermediate results.
 
     >>> extract("so 3 + 4 = 7"), extract("3 + 4 = 7\n#### 7 eggs"), extract("3 + 4 =", finished=False)
     ('7', '7 eggs', None)
@@ -118,7 +119,7 @@ def extract(text: str, finished: bool = True) -> str | None:
 
 
 def _stated(text: str, finished: bool) -> str | None:
-    """Return the answer that a response marks by a box or by ``####``."""
+    """Return the answer that a response marks with a box or with ``####``."""
     if (box := last_box(text)) is not None and box.strip():
         return box.strip()
     if not finished:
@@ -129,8 +130,8 @@ def _stated(text: str, finished: bool) -> str | None:
 
 
 def normalise(answer: str) -> str:
-    r"""Return an answer without notation that does not change its meaning: spacing, ``$``, ``\left``, ``\dfrac``,
-    ``\text``, full stop.
+    r"""Return an answer without notation that does not change its meaning, such as spacing, ``$``, ``\left``,
+    ``\dfrac``, ``\text`` and a final full stop.
 
     >>> normalise(r" $\left( 3, \dfrac{\pi}{2} \right)$. "), normalise(r"\frac12 \text{ or more}")
     ('(3,\\frac{\\pi}{2})', '\\frac{1}{2}ormore')
@@ -141,11 +142,11 @@ def normalise(answer: str) -> str:
 def number(answer: str) -> Fraction | None:
     r"""Return the exact value of an answer that is one number, otherwise None.
 
-    A number may have a sign, thousands commas, decimals, an exponent and a leading ``x=``, and may be a fraction
-    ``a/b`` or ``\frac{a}{b}`` or a mixed number such as 1 1/2. A currency sign, a percent sign and a unit
+    A number may have a sign, thousands commas, decimals, an exponent and a leading ``x=``. It may also be a fraction,
+    ``a/b`` or ``\frac{a}{b}``, or a mixed number such as 1 1/2. A currency sign, a percent sign and a unit
     (:mod:`outrider.verify.units`) are ignored: 50\% is read as 50, as in the answer keys of maths data sets. 81, 256 is
-    a list, not a number. The result is also None above ``LONGEST_NUMBER`` characters, for an exponent above
-    ``LARGEST_EXPONENT``, and for a zero denominator. The first two limits keep the time to microseconds.
+    a list, not a number. The result is also None if the answer has more than ``LONGEST_NUMBER`` characters, an exponent
+    above ``LARGEST_EXPONENT``, or a zero denominator. The first two limits keep the time to microseconds.
 
     >>> number("$1,000.50"), number(r"\dfrac{-1}{2}"), number("7 eggs"), number("1e10000000000")
     (Fraction(2001, 2), Fraction(-1, 2), Fraction(7, 1), None)

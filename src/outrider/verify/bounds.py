@@ -1,4 +1,4 @@
-r"""Joins two bounds to one inequality: ``x \ge 2 \text{ and } x \le 5`` becomes ``2 \le x \le 5``.
+r"""Joins two bounds into one inequality: ``x \ge 2 \text{ and } x \le 5`` becomes ``2 \le x \le 5``.
 
 A comma between the bounds means "and" if the lower bound is the smaller number. Otherwise the bounds describe the two
 parts of a union, as in ``x < 2, x > 5``. The code is pure Python.

@@ -1,9 +1,10 @@
 r"""The multiple-choice verifier, which reads the letter of an option in any formatting, or the text of an option.
 
-The verifier reads the last of these parts of a response: a closed box; a line that states the answer ("Answer:",
-``####``) or the paragraph below this line; a sentence that says which option is right. Without such a part, the
-verifier reads the last line if this line is only an option. In a truncated response, only a closed box is read.
-The code is pure Python, takes linear time, and never raises.
+The answer may be in a closed box, on a line that states the answer ("Answer:", ``####``), in the paragraph below this
+line, or in a sentence that says which option is right. If a response has several of these parts, the verifier reads the
+last one. If a response has none of them, the verifier reads the last line, provided that this line is only an option.
+In a truncated response, only a closed box is read. The code is pure Python, runs in linear time, and never raises an
+exception.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class MultipleChoice(Verifier):
     )
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:
-        """Return the label of the right option, and all options by label (None if ``options`` is not set)."""
+        """Return the label of the right option, and all options keyed by label (None if ``options`` is not set)."""
         options = None if self.options is None else options_of(fields, self.options)
         labels = list(LETTERS) if options is None else list(options)
         gold = text_of(fields, answer).strip()
@@ -91,10 +92,10 @@ class MultipleChoice(Verifier):
 
 
 def options_of(fields: Mapping[str, Any], names: str | list[str]) -> dict[str, str]:
-    """Return the options of a row, by label.
+    """Return the options of a row, keyed by label.
 
     Raises:
-        ValueError: there are fewer than two options, or the field with the options has an unknown form.
+        ValueError: there are fewer than two options, or the field with the options has an unknown format.
 
     >>> options_of({"choices": {"label": ["A", "B"], "text": ["cat", "dog"]}}, "choices")
     {'A': 'cat', 'B': 'dog'}
@@ -137,7 +138,8 @@ def _enough(options: dict[str, str], name: str) -> dict[str, str]:
 
 
 def label_of(gold: str, options: Mapping[str, str] | None) -> str | None:
-    """Return the label of the option that a gold answer names by its label, its text, or both; None for anything else.
+    """Return the label of the option that a gold answer names by its label, its text, or both; None if it names no
+    option.
 
     >>> label_of("(b)", None), label_of("C. 12", None), label_of("dog", {"A": "cat", "B": "dog"}), label_of("dog", None)
     ('B', 'C', 'B', None)
@@ -151,7 +153,7 @@ def label_of(gold: str, options: Mapping[str, str] | None) -> str | None:
 
 
 def stated_choice(text: str, finished: bool, options: Mapping[str, str] | None = None) -> str | None:
-    r"""Return the part of a response that states an option; None without such a part.
+    r"""Return the part of a response that states an option; None if no part does.
 
     >>> stated_choice("Since \\boxed{D} seems right, look again.\n\nAnswer: B", True)
     'B'
@@ -181,7 +183,8 @@ def _last_line(text: str, options: Mapping[str, str] | None) -> str | None:
 
 
 def _read(stated: str, options: Mapping[str, str] | None) -> tuple[str | None, str]:
-    """Return the stated label (None without a label), and a second label if the text states two (otherwise empty)."""
+    """Return the stated label, or None if there is no label. Also return the second label if the text states two,
+    otherwise an empty text."""
     known = options or {}
     if by_text := _by_text(stated, known):
         return by_text, ""

@@ -2,7 +2,7 @@
 r"""Reads the letter of the chosen option from an answer, in any formatting: B, (B), ``\textbf{(B)}\ 12``, B: 12.
 
 A letter is a choice if it is alone, in brackets, or followed by a sign that ends a label. The "A" of "A train leaves"
-and the "I" of "I think" are not choices. The code is pure Python, takes linear time, and never raises.
+and the "I" of "I think" are not choices. The code is pure Python, runs in linear time, and never raises an exception.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class StatedChoice(NamedTuple):
 
     Attributes:
         label: the option's label, which is a capital letter or one of the given labels.
-        text: the text after the label: the option's text, another remark, or empty.
+        text: the text after the label: the option's text, another remark, or an empty text.
         other: the second label if the text states two labels; otherwise empty.
     """
 
@@ -104,7 +104,7 @@ def read_choice(text: str, labels: Sequence[str] = ()) -> StatedChoice | None:
 
 
 def bare(text: str) -> str:
-    """Return a text without typesetting and enclosing quotation marks."""
+    """Return a text without typesetting commands and enclosing quotation marks."""
     text = unicodedata.normalize("NFKC", text)
     for pattern, sign in ((_COMMAND, ""), (_SPACE, " "), (_SIGNS, "")):
         text = pattern.sub(sign, text)

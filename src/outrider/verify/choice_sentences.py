@@ -2,7 +2,7 @@
 r"""Finds the sentence of a response that says which option is right: "The answer is (C).", "B is correct.", 故选B。
 
 Hypothetical sentences ("if the answer is C") and sentences about a wrong answer are ignored. The code is pure Python,
-takes linear time, and never raises.
+runs in linear time, and never raises an exception.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ _BEHIND = late_pattern(r"(?:这个|这一|这)?(?:选项|项)?(?:是)?(?:正确|
 
 
 def stating_sentences(text: str, reads: Callable[[str], bool]) -> list[tuple[int, str]]:
-    """Return a list with the offset of the last words that introduce an answer, and the answer; empty without one.
+    """Return a list with one pair: the offset of the last words that introduce an answer, and the answer. The list is
+    empty if no words introduce an answer.
 
     Args:
         reads: function that returns whether a text can be read as an option.
@@ -65,6 +66,7 @@ def stating_sentences(text: str, reads: Callable[[str], bool]) -> list[tuple[int
 
 
 def _own_letter(sentence: str) -> str:
-    """Return the letter in a sentence such as "(B) is correct" or "option B is the right one"; empty without one."""
+    """Return the letter in a sentence such as "(B) is correct" or "option B is the best". Return an empty text if the
+    sentence has no such letter."""
     letter = re.search(r"(?:^|[\s(\[*])([A-Z])[)\]*]*\s+is\b.*(?:correct|right|best|answer)$", sentence)
     return letter[1] if letter else ""

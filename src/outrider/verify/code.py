@@ -1,4 +1,4 @@
-"""Two verifiers of programs: one runs unit tests, the other compares the program's output with the expected output.
+"""Two verifiers for programs: one runs unit tests, the other compares the program's output with the expected output.
 Both verifiers run programs in a sandbox."""
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-r"""Detects answers that only copy a formula of the question. For example, 99^2+99+1 equals 9901 but is not computed.
+r"""Detects answers that only copy a formula of the question. For example, 99^2+99+1 equals 9901, but the value has not
+been computed.
 
 Expression trees are compared (:mod:`outrider.verify.trees`). An answer is a copy if it contains a formula of the
-question (or some of the formula's summands or factors) that has the gold answer's value and still contains
-operations. So \frac{2(99^2+99+1)}{2} is a copy. (100-1)^2+99+1 is a copy too, since it only rewrites a number
-(:mod:`outrider.verify.rewritten`). Parts of the gold answer itself, numbers, lists and words are not copies.
+question (or some of the formula's summands or factors) that has the gold answer's value and still contains operations.
+So \frac{2(99^2+99+1)}{2} is a copy. (100-1)^2+99+1 is a copy too, since it only rewrites a number
+(:mod:`outrider.verify.rewritten`). Numbers, lists, words and parts of the gold answer are not copies.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def _formulas(prompt: str) -> Iterator[str]:
 
 
 def _is_copy(prompt: str, answer: str, golds: Sequence[str]) -> bool:
-    """Return whether an answer, or one side of an equation that is the answer, copies a formula of the question."""
+    """Return whether an answer copies a formula of the question. ``answer`` may also be one side of an equation."""
     text = _bare(answer)
     if not _OPERATION.search(text) or number(text) is not None or any(text == _bare(gold) for gold in golds):
         return False
@@ -109,7 +110,8 @@ def _is_copy(prompt: str, answer: str, golds: Sequence[str]) -> bool:
 
 
 def _is_rewriting(known: Tree, tree: Tree, own: set[str], rights: Sequence[Tree]) -> bool:
-    """Return whether an answer contains a formula of the question with rewritten numbers and a gold answer's value."""
+    """Return whether an answer contains a formula of the question with rewritten numbers, and the formula has the value
+    of a gold answer."""
     if known.key in own or not _is_work(known) or not any(is_rewritten(part, known) for part in parts_of(tree)):
         return False
     return any(_equal(right.whole, known.whole) for right in rights)
@@ -127,7 +129,8 @@ def _equal(right: Any, other: Any) -> bool:
 
 
 def _shared(tree: Tree, prompt: str) -> Iterator[Tree]:
-    """Yield parts of the answer that formulas of the prompt contain, as a whole or with some summands or factors."""
+    """Yield the parts of the answer that a formula of the prompt also contains. A part may be a whole formula or some
+    of its summands or factors."""
     seen: set[str] = set()
     known = list(_question(prompt))
     for part in parts_of(tree):
@@ -139,7 +142,8 @@ def _shared(tree: Tree, prompt: str) -> Iterator[Tree]:
 
 
 def _in_common(one: Tree, other: Tree) -> Tree | None:
-    """Return the summands (or factors) shared by two sums (or products), as one tree; None for fewer than two."""
+    """Return the summands (or factors) shared by two sums (or products), as one tree; None if they share fewer than
+    two."""
     if one.kind != other.kind or one.kind not in ("Add", "Mul"):
         return None
     left = Counter(part.key for part in one.parts) & Counter(part.key for part in other.parts)
@@ -154,7 +158,7 @@ def _in_common(one: Tree, other: Tree) -> Tree | None:
 
 
 def _is_work(tree: Tree) -> bool:
-    """Return whether an expression has an operation to compute, and is not only a number or letter with a sign."""
+    """Return whether an expression has an operation to compute, and is more than a number or a letter with a sign."""
     parts = [part for part in tree.parts if tree.kind != "Mul" or part.key != "-1"]
     return len(parts) > 1 or (tree.kind != "Mul" and bool(parts))
 

@@ -1,18 +1,20 @@
-r"""Checks that an answer is defined wherever the gold answer is defined. Otherwise, the two could be compared only at
-the few points where the answer has a value.
+r"""Checks that an answer is defined wherever the gold answer is defined. Without this check, the two answers might be
+compared only at the few points where the answer has a value.
 
 An answer is undefined at a point where it contains a division by zero, a factorial of -1, a sum that ends before it
 begins, or (over the reals) a root or logarithm of a negative number. The domain of an answer may be smaller in two
 cases:
 
-- **Real letters.** The answer must have a value at random points, but may have none at single points, as (x^2-1)/(x-1)
-  for the gold answer x+1. Roots and logarithms may also remove a half-line, as \ln(x-1)-\ln(x-2) for the logarithm of
-  the quotient, since problems seldom state the sign of a letter. If the gold answer has branches, no half-line may be
-  missing, since \sqrt{x}^2 is only one branch of |x|. At least ``DECIDING`` values of each letter are compared.
-- **Letters that mean integers**, by their name (n, k, …) or because the gold answer takes an integer function of them.
-  With one letter, the answer must have a value at every natural number from some first number on, as n!/(n-1)! for the
-  gold answer n. With several letters, the answer must have a value at all multiples of each point where it has a value,
-  as n!/(k!(n-k)!). At least ``DECIDING`` values of each letter are compared.
+- **Real letters.** The answer must have a value at random points, but may have no value at isolated points. An example
+  is (x^2-1)/(x-1) for the gold answer x+1. Roots and logarithms may also make the answer undefined on a half-line, as
+  in \ln(x-1)-\ln(x-2) for the logarithm of the quotient, since problems seldom state the sign of a letter. If the gold
+  answer has branches, no half-line may be missing, since \sqrt{x}^2 is only one branch of |x|. At least ``DECIDING``
+  values of each letter are compared.
+- **Letters that mean integers.** A letter may mean an integer because of its name (n, k, …), or because the gold answer
+  contains an integer function of the letter. With one letter, the answer must have a value at every natural number from
+  some first number on. An example is n!/(n-1)! for the gold answer n. With several letters, the answer must have a
+  value at all multiples of each point where it has a value. An example is n!/(k!(n-k)!). At least ``DECIDING`` values
+  of each letter are compared.
 
 So n!(1-n)!n^7 does not equal n, since it has no value from n = 2 on. The sum \sum_{k=1}^{n^9} 1 cannot be compared,
 since it can be computed only for n = 1.
@@ -96,7 +98,8 @@ class Domain:
             yield point
 
     def naturals(self) -> Iterator[LetterValues]:
-        """Yield points with natural numbers for the letters that may mean integers; no points if no letter does."""
+        """Yield points with natural numbers for the letters that may mean integers. If there is no such letter, yield
+        no points."""
         if not self._may_be_whole:
             return
         draw = random.Random("naturals")

@@ -61,7 +61,7 @@ _POWERS = {"平方": "2", "立方": "3"}
 
 
 def plain_words(text: str) -> str:
-    r"""Rewrite Chinese units as ``\text{…}``, and remove the words that lead to the value.
+    r"""Rewrite Chinese units as ``\text{…}``, and remove the words that introduce the value.
 
     >>> plain_words("答案是7厘米"), plain_words(r"\text{7种}"), plain_words("7万"), plain_words("正确")
     ('7\\text{ cm}', '7', '7万', '正确')

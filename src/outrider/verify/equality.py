@@ -74,7 +74,8 @@ def _unit(text: str) -> str:
 
 
 def _decimal_comma(gold: str, answer: str) -> bool | None:
-    """Return whether two decimal numbers are equal if one of them has a decimal comma; None for anything else."""
+    """Return whether two decimal numbers are equal, where one of them has a decimal comma; None for any other pair of
+    answers."""
     one, other = plain(gold), plain(answer)
     for with_comma, without in ((one, other), (other, one)):
         if _COMMA.fullmatch(with_comma) and "." in without and (value := number(without)) is not None:

@@ -1,10 +1,10 @@
 r"""Finds the sides of an equation that state the requested value, and detects equivalent equations.
 
 For the gold answer 7, the first side of m+n = 3+4 = 7 is the requested quantity. The other sides state its value, and
-each of them must be right. For the gold answer 4, x^2 = 4 states no value, since the equation must still be solved
-for x.
+each of them must equal the gold answer. For the gold answer 4, x^2 = 4 states no value, since the equation must still
+be solved for x.
 
-Two equations are equivalent if their differences (left side minus right side) are proportional, as for y = 3x-2 and
+Two equations are equivalent if their differences (left side minus right side) are proportional, as in y = 3x-2 and
 6x-2y = 4. The factor must be a number, since other factors may add roots: (x-1)^2 = 0 is not equivalent to x-1 = 0. No
 equation is equivalent to 0 = 0.
 """
@@ -30,12 +30,14 @@ _LENGTHS = frozenset("zw")  # |z| = 5 states the length of z, but |x| = 5 must s
 
 
 def claimed(text: str, gold: str, name: str = "") -> list[str]:
-    r"""Return the sides of an equation that state the requested value; empty for an identity or an unsolved equation.
+    r"""Return the sides of an equation that state the requested value. The list is empty for an identity or an unsolved
+    equation.
 
     Args:
         text: an equation, or a chain of equations.
         gold: the gold answer.
-        name: the quantity that the gold answer names; empty: none. The value of another quantity is not an answer.
+        name: the quantity that the gold answer names; empty if the gold answer names no quantity. The value of another
+            quantity is not an answer.
 
     >>> claimed("m+n = 3+4 = 7", "7"), claimed("x^{2} = 4", "4"), claimed("y = 7", "7", "x"), claimed("7 = 7", "7")
     (['3+4', '7'], [], [], [])
@@ -104,7 +106,8 @@ def letters(text: str) -> set[str]:
 
 
 def last_of_chain(text: str) -> str:
-    """Return the last side of an equation between names and numbers, such as 1 + 2 = x = 3; otherwise an empty text.
+    """Return the last side of an equation between names and numbers, such as 1 + 2 = x = 3. For any other text, return
+    an empty text.
 
     >>> last_of_chain("1 + 2 = x = 3"), last_of_chain("x + y = 3")
     ('3', '')

@@ -1,4 +1,4 @@
-"""A verifier that calls a user's Python function or a reward function for TRL or ``verifiers``, in a process pool."""
+"""A verifier that runs in a process pool and calls a Python function or a reward function for TRL or ``verifiers``."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Function(PooledVerifier):
     function is called:
 
     - ``plain``: ``f(problem, completion)`` returns a number or a :class:`outrider.record.Verdict`.
-    - ``trl``: ``f(prompts=[…], completions=[…], **columns)`` returns a list of numbers, as for TRL's GRPOTrainer. Every
-      list has one entry, so reward functions that compare the rollouts of a group do not work. The columns are the
-      fields of the row. Token ids and the trainer's state are not available.
+    - ``trl``: ``f(prompts=[…], completions=[…], **columns)`` returns a list of numbers, as a reward function of TRL's
+      GRPOTrainer does. Every list has one entry, so reward functions that compare the rollouts of a group do not work.
+      The columns are the fields of the row. Token ids and the trainer's state are not available.
     - ``verifiers``: the function receives, by parameter name, any of ``prompt``, ``completion``, ``answer``, ``info``,
       ``task``, ``state`` and the fields of the row. The score of a rubric is the weighted sum of its functions.
 
@@ -56,7 +56,7 @@ class Function(PooledVerifier):
     errors appear early.
 
     Raises:
-        UserError: the file, module or function does not exist, cannot be imported, or does not fit the style.
+        UserError: the file, module or function does not exist, cannot be imported, or does not match the style.
     """
 
     function: Where = Field(
@@ -215,7 +215,8 @@ class RewardFunction:
         ]
 
     def check_plain(self) -> None:
-        """Raise an error if the function does not accept problem and completion, or has parameters of another style."""
+        """Raise an error if the function does not accept a problem and a completion, or has parameters of another
+        style."""
         names = self.signature.parameters
         other = next((OTHER_STYLES[name] for name in names if name in OTHER_STYLES), None)
         try:
@@ -228,13 +229,13 @@ class RewardFunction:
             raise UserError(f"function {self.where!r}: takes {self.signature}, not (problem, completion){hint}")
 
     def call(self, offered: Mapping[str, Any]) -> Any:
-        """Call the function with those offered arguments that it accepts by name."""
+        """Call the function with the offered arguments that the function accepts by name."""
         arguments = {**offered, **self.given}
         return self.function(**{k: v for k, v in arguments.items() if self.takes_all or k in self.signature.parameters})
 
 
 def _awaited(result: Any) -> Any:
-    """Return the result; await it if it is a coroutine."""
+    """Return the result, after awaiting it if it is a coroutine."""
 
     async def wait() -> Any:
         return await result

@@ -7,8 +7,8 @@ Input that the parser would misread is corrected or refused before parsing:
 
 - letters keep their case (by default, the parser converts to lower case, so \frac{M}{m} would be 1);
 - decimals are exact (0.1 is 1/10), so that rounding never decides a comparison;
-- ``10 000`` and ``1 1/2`` are numbers, which the parser would read as products with the values 0 and 1; x' is a symbol
-  other than x; 1.5e3 is not a multiple of Euler's number;
+- ``10 000`` and ``1 1/2`` are numbers (the parser would read them as products with the values 0 and 1); x' and x are
+  different symbols; 1.5e3 is not a multiple of Euler's number;
 - a trailing letter is not a unit (``\frac{1}{2} m`` is not 1/2); only words in ``\text{…}`` and a few others are units.
 """
 
@@ -89,7 +89,7 @@ _MATH_E = re.compile(r"\\(?:mathrm|operatorname|text)\{e\}")
 
 
 def refuse(text: str) -> None:
-    """Raise an error for texts on which the parser would run forever or use up its memory. The checks are fast.
+    """Raise an error for texts on which the parser would run forever or use up all memory. The checks are fast.
 
     Raises:
         UnreadableError: the text is too long or too deeply nested, or contains a huge number or characters that do not
@@ -207,7 +207,7 @@ def expression(text: str) -> Any:
 
 @cache
 def _reader() -> Any:
-    """Return the parser class, changed to exact numbers and case-sensitive letters."""
+    """Return the parser class, modified so that numbers are exact and letters are case-sensitive."""
     import sympy
     from latex2sympy2_extended.latex2sympy2 import ConversionConfig, _Latex2Sympy
 
@@ -246,7 +246,7 @@ def _reader() -> Any:
             return sympy.binomial(top, bottom, evaluate=False)
 
         def convert_postfix_list(self, arr: Any, i: int = 0) -> Any:
-            """Convert a product that is written without a sign. 2 1/2 is a mixed number, but 2(1/2) is a product."""
+            """Convert a product without a multiplication sign. 2 1/2 is a mixed number, but 2(1/2) is a product."""
             if i + 1 == len(arr) or not _INTEGER.fullmatch(arr[i].getText()):
                 return super().convert_postfix_list(arr, i)
             number = self.convert_postfix(arr[i])

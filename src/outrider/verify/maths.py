@@ -1,6 +1,6 @@
-r"""The verifier of mathematical answers, which first compares text and numbers, and then uses math-verify's parser.
+r"""The verifier for mathematical answers, which first compares text and numbers, and then uses math-verify's parser.
 
-The order of the steps puts fast and certain steps first:
+The fast and reliable steps come first:
 
 1. The answer is extracted only from the completion, so boxes and examples in the prompt do not count.
 2. An answer whose text equals the gold answer, apart from typesetting, is correct. Plain numbers are compared exactly.
@@ -8,9 +8,9 @@ The order of the steps puts fast and certain steps first:
 3. An answer that :func:`outrider.verify.latex.refuse` rejects is unparseable. This check takes microseconds as well.
 4. Answers in words are compared as text, ignoring case.
 5. Other answers are read as LaTeX and compared as mathematical objects (:mod:`outrider.verify.algebra`). This
-   comparison takes milliseconds. If it exceeds the time limit of some seconds, the pool kills the process, and the
+   comparison takes milliseconds. If it exceeds the time limit of a few seconds, the pool kills the process, and the
    verdict is ``timeout``.
-6. An answer that only copies a formula of the question is incorrect, such as 99^2+99+1 instead of 9901.
+6. An answer that only copies a formula of the question, such as 99^2+99+1 instead of 9901, is incorrect.
 
 The verifier accepts a value with or without its unit (5 cm is 5) and both readings of a percentage (50% is 50 and 0.5).
 Degrees are plain numbers (90° is 90, not pi/2).
@@ -162,7 +162,7 @@ class Maths(PooledVerifier):
         return answer_line(text) if self.no_box == "answer_line" else last_number(text)
 
     def _boxed(self, text: str, repeated: bool = False) -> str | None:
-        """Join the boxes that contain the answer to one list. If ``repeated``, keep several boxes with equal
+        """Join the boxes that contain the answer into one list. If ``repeated``, keep several boxes with equal
         contents."""
         from outrider.verify.repetitions import joined_boxes  # here, as above
 
@@ -188,6 +188,6 @@ def _all(answer: str | list[str]) -> list[str]:
 
 
 def _require() -> None:
-    """Raise UserError if math-verify is not installed, so that the run does not start, instead of failing later."""
+    """Raise UserError if math-verify is not installed, so that a run fails before it starts and not later."""
     if find_spec("math_verify") is None:
         raise UserError("verifier: math needs the package math-verify: pip install 'outrider[math]'")

@@ -1,5 +1,5 @@
-"""Reads the kernel's count of out-of-memory kills. Without it, such a kill could not be distinguished from a signal
-sent by another process."""
+"""Reads the kernel's count of out-of-memory kills. Without this count, an out-of-memory kill could not be distinguished
+from a signal sent by another process."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ CONTROL_GROUPS = Path("/sys/fs/cgroup")
 
 
 def memory_failures() -> int | None:
-    """Return the number of out-of-memory kills so far; None if the kernel does not report it.
+    """Return the number of out-of-memory kills so far; None if the kernel does not report this number.
 
-    The kills are those in this process's control group (cgroup) if there is one, otherwise those on the whole machine
+    The count covers this process's control group (cgroup) if there is one, otherwise the whole machine
     (``/proc/vmstat``).
     """
     # Sandboxed programs run in this control group, so other groups do not matter. If the whole machine has no memory,

@@ -1,7 +1,7 @@
-r"""Converts names without a backslash, and operators of programming languages, to LaTeX.
+r"""Converts names without a backslash, and programming-language operators, to LaTeX.
 
 Names such as ``pi`` in ``2*pi*r``, ``sqrt`` in ``sqrt(140)*t`` and ``oo`` in ``(-oo, 3]`` are not products of letters,
-and ``x**2 >= 4`` contains two operators of programming languages. A run of letters outside ``\text{…}``, commands and
+and ``x**2 >= 4`` contains two programming-language operators. A run of letters outside ``\text{…}``, commands and
 indices is read as the first of these forms that fits:
 
 1. a known name (``pi``, ``theta``, ``oo``, ``arctan``), with its arguments if it has any (``binomial(n,k)``);
@@ -10,10 +10,11 @@ indices is read as the first of these forms that fits:
 3. a constant between single letters: ``kpi``, ``2pir``;
 4. a product of letters, if the run has two or three letters, only capitals, only neighbours in the alphabet, or no
    vowel: ``mgh``, ``ABC``;
-5. one symbol, for any other word (``base*height/2``); before a bracket, such a word is a function that cannot be read.
+5. one symbol, for any other word (``base*height/2``), except that such a word before a bracket is a function that
+  cannot be read.
 
 A text that consists only of words, such as ``even`` or ``no solution``, does not change. The code is pure Python and
-never raises.
+never raises an exception.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ def latex(text: str) -> str:
 
 
 def unreadable(text: str) -> str:
-    r"""Return the first function name in a text that cannot be read; empty if all function names can be read.
+    r"""Return the first unreadable function name in a text; empty if all function names can be read.
 
     >>> unreadable("erf(x)+1"), unreadable("abc(a+b+c)"), unreadable("sin(x)"), unreadable("Area(ABC) = 5")
     ('erf', '', '', '')
@@ -190,7 +191,7 @@ def _translated(text: str) -> str:
 
 
 def _name(text: str, run: str, start: int, end: int) -> tuple[str, int]:
-    """Read a run of letters with its arguments; return its LaTeX and the end offset."""
+    """Read a run of letters with its arguments, and return the LaTeX of both and the end offset."""
     following = text[end : end + 1]
     if len(run) == 1 and run not in "eEi" and (number := _INDEXED.match(text, end)) and not text[:start][-1:].isdigit():
         return f"{run}_{{{number[0]}}}", number.end()
@@ -242,7 +243,8 @@ def _is_product(run: str, before_bracket: bool) -> bool:
 
 
 def _arguments(text: str, opening: int) -> tuple[list[str], int] | None:
-    """Return the arguments in the brackets that open at ``opening``, and the end offset; None for unclosed brackets."""
+    """Return the arguments in the brackets that open at ``opening``, and the end offset; None if the brackets are not
+    closed."""
     depth, start, found = 0, opening + 1, []
     for place in range(opening, len(text)):
         depth += (text[place] in "([{") - (text[place] in ")]}")

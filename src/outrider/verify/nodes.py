@@ -15,9 +15,9 @@ from outrider.verify.latex import UnreadableError, clean, refuse
 class Node(NamedTuple):
     r"""An answer, which is either a collection of ``parts`` in ``brackets``, or one expression without parts.
 
-    ``brackets`` is "" for a list without brackets, otherwise two characters such as ``()``, ``[)`` or ``{}``, ``cup``
-    for a union, ``:`` for a ratio of three or more terms, or ``clock`` for a time such as 12:05. ``name`` is the text
-    before ``=`` or ``\in``. ``whole`` is the text with the name. ``rounded`` is the text after ``\approx``.
+    ``brackets`` is "" for a list without brackets, ``cup`` for a union, ``:`` for a ratio of three or more terms, and
+    ``clock`` for a time such as 12:05. Otherwise, it is two characters such as ``()``, ``[)`` or ``{}``. ``name`` is
+    the text before ``=`` or ``\in``. ``whole`` is the text with the name. ``rounded`` is the text after ``\approx``.
     """
 
     text: str
@@ -90,7 +90,8 @@ def related(text: str) -> bool:
 
 
 def sides(text: str) -> list[str]:
-    """Return the sides of an equation or chain of equations; empty for a text with any other relation.
+    """Return the sides of an equation or of a chain of equations. The list is empty if the text contains any other
+    relation.
 
     >>> sides("x = 2 + 3 = 5"), sides("x + 1"), sides("x < y = 1")
     (['x', '2 + 3', '5'], [], [])

@@ -23,10 +23,10 @@ _KNOWN = frozenset({*_FUNCTIONS, *_LETTERS, "sqrt", "exp", "oo"})
 
 
 def in_other_notation(formula: str) -> str | None:
-    r"""Rewrite LaTeX as code, or code as LaTeX; None if the formula is the same in both notations.
+    r"""Rewrite LaTeX as code, or code as LaTeX. Return None if the formula is the same in both notations.
 
-    The result is None as well if the formula has anything but fractions, roots, powers, common functions and Greek
-    letters, since its meaning could change. The function takes linear time.
+    The result is also None if the formula contains anything except fractions, roots, powers, common functions and Greek
+    letters, since rewriting could change its meaning. The function runs in linear time.
 
     >>> in_other_notation(r"\frac{\pi}{6}+2\cdot\sqrt{3}"), in_other_notation("3*cos(2*t)")
     ('(( pi )/(6))+2*sqrt(3)', '3\\cdot \\cos(2\\cdot t)')
@@ -89,7 +89,7 @@ def _both(first: str, second: str) -> tuple[str, str] | None:
 
 
 def _group(text: str, at: int) -> tuple[str, int] | None:
-    """Return the content of the braces that open at ``at``, and the end offset; None without complete braces."""
+    """Return the content of the braces that open at ``at``, and the end offset; None if the braces are not closed."""
     if at >= len(text) or text[at] != "{":
         return None
     depth = 0
@@ -118,7 +118,7 @@ def _named(word: re.Match[str]) -> str:
 
 
 def _roots(text: str) -> str | None:
-    """Replace the brackets of roots by braces; return None if the brackets do not close."""
+    """Replace the brackets of roots with braces; return None if the brackets do not close."""
     while (at := text.find("sqrt(")) >= 0:
         depth = 0
         for end in range(at + 4, len(text)):

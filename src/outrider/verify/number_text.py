@@ -2,10 +2,10 @@
 r"""Finds the last numeric expression of a text: all of 2 2/3, for example, not only the 3.
 
 The text is converted to a canonical form, in which plain signs replace LaTeX, Markdown and Unicode, and each sign keeps
-its position. Words divide this form into segments. Of the last segment with a digit, only the part after the last line
-break, end of a sentence, colon or ``=`` counts. This part is read as a whole, with words beside it that change the
-value: ``5 million``, ``2 and 2/3``, ``negative 7``. An expression that is not a number (a date, a pair, 3 or 4,
-``x_2``) has no value. Only the text around the last digit is read, so the time does not grow with the length of the
+its position. Words divide this form into segments. Only the end of the last segment with a digit counts: the part after
+the last line break, end of a sentence, colon or ``=``. This part is read as a whole, together with words beside it that
+change the value: ``5 million``, ``2 and 2/3``, ``negative 7``. An expression that is not a number (a date, a pair, 3 or
+4, ``x_2``) has no value. Only the text around the last digit is read, so the time does not grow with the length of the
 text.
 """
 
@@ -99,8 +99,8 @@ class _Found(NamedTuple):
         words: the words of the text that are not part of an expression.
         after: number of ``words`` that come before the expression.
         low, high: start and end of the expression.
-        begins, ends: whether the sentence has a word directly before the expression (begins), or directly after it
-            (ends).
+        begins, ends: whether a word of the same sentence comes directly before the expression (begins) or directly
+            after it (ends).
         unsolved: whether the expression is a side of an equation that must still be solved for its unknown.
     """
 
@@ -184,7 +184,7 @@ def _found(text: str) -> _Found | None:
 
 
 def _last_part(text: str, words: list[_Word], after: int, low: int, high: int) -> _Found:
-    """Return the last part of the text between two words, which begins after the last line break or equals sign."""
+    """Return the last part of the text between two words: the part after the last line break or equals sign."""
     first, last = low, high
     for brk in _BREAK.finditer(text, low, high):
         if _HAS_DIGIT.search(text, brk.end(), high):
@@ -230,7 +230,7 @@ def _lists(text: str, words: list[_Word], after: int, begins: bool) -> bool:
 
 
 def _trimmed(text: str, low: int, high: int, line: bool) -> tuple[int, int]:
-    """Remove punctuation and unmatched brackets at the ends of an expression; return the new start and end."""
+    """Remove punctuation and unmatched brackets at the ends of an expression, and return the new start and end."""
     while low < high:
         first, last = text[low], text[high - 1]
         if first in _LEFT_EDGE or _is_ornament(first) or (first == "." and not _is_decimal(text, low)):
@@ -269,7 +269,8 @@ def _closing(text: str, low: int, high: int) -> int | None:
 
 
 def _unopened(text: str, low: int, high: int) -> bool:
-    """Return whether the last closing bracket has no opening bracket. The two may have different shapes: (1, 2]."""
+    """Return whether the last closing bracket has no opening bracket. The two brackets may have different shapes, as in
+    (1, 2]."""
     depth = sum((sign in "({[") - (sign in ")}]") for sign in text[low:high])
     return depth < 0
 

@@ -3,8 +3,8 @@ r"""Computes the exact value of one numeric expression with fractions, powers, r
 The text is in the canonical form of :mod:`outrider.verify.number_text`. An expression may have a sign, digits with
 thousands separated by commas, spaces or underscores, decimals, and an exponent (``1.5e3``). It may also be a quotient
 ``a/b``, a fraction of two expressions, a mixed number (``2 2/3``), ``a*10^b``, a power, a root, a factorial, or any of
-these in brackets. Sums, differences and products are not final results, so they have no value here. Irrational roots,
-dates, times, lists and values of more than ``MOST_BITS`` bits are not numbers either.
+these in brackets. Sums, differences and products have no value in this module, since they are not final results.
+Irrational roots, dates, times, lists and values of more than ``MOST_BITS`` bits are not numbers either.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class _Reader:
         return self.raised(value) if self.next() == "^" else value
 
     def raised(self, base: Fraction) -> Fraction:
-        """Read the next sign, which is ``^``, and the exponent, and return the power."""
+        """Read ``^`` and the exponent, and return the power."""
         self.at += 1
         if self.next() in _BRACKETS:
             exponent = self.group()
@@ -197,7 +197,7 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
 
 
 def _root(under: Fraction, degree: Fraction) -> Fraction:
-    """Return an exact root of a non-negative number, which must be rational."""
+    """Return the exact root of a non-negative number. The root must be rational."""
     if under < 0 or degree.denominator != 1 or not 1 < degree <= 64:
         raise _NoNumberError
     n = int(degree)

@@ -1,4 +1,5 @@
-"""Lists words around a number that change its meaning: function names, months, multiples, units of two parts."""
+"""Lists words that change the meaning of a number beside them: function names, months, multiples, and two-part
+units."""
 
 from __future__ import annotations
 

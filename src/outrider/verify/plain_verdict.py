@@ -8,10 +8,11 @@ from outrider.record import Outcome, Verdict
 
 
 def plain_verdict(said: object) -> Verdict:
-    """Convert the fields of a third-party verdict to plain data, and check that its score fits its outcome.
+    """Convert the fields of a third-party verdict to plain data, and check that the score is consistent with the
+    outcome.
 
-    A verdict ``TIMEOUT`` or ``ERROR`` has no score, so its score is NaN. Every other outcome requires a finite score;
-    without one, the verdict becomes an ``ERROR`` with an explanation.
+    A ``TIMEOUT`` or ``ERROR`` verdict has no score, which is represented by NaN. Every other outcome requires a finite
+    score. If the score is not finite, the verdict becomes an ``ERROR`` with an explanation.
 
     Raises:
         TypeError, ValueError: ``said`` is not a verdict, or a field has the wrong type.

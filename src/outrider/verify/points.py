@@ -1,9 +1,9 @@
 r"""Compares the values of two expressions, exactly or to sixty digits, at points of many kinds.
 
 Expressions with letters are compared at points of several scales and both signs, and at small and large integers.
-Integers are needed for floor, gcd, n!, and (-1)^n, which is real only at integers. Further points are around every
+Integers are needed for floor, gcd, n!, and (-1)^n, which is real only at integers. More points lie around every
 constant of either expression, where functions such as |x - 10| and max(n, 3) change. Two expressions are different if
-both are defined and differ at one point. If only the gold answer has a value at a point,
+there is a point at which both are defined and their values differ. If only the gold answer has a value at a point,
 :mod:`outrider.verify.domain` decides whether this is allowed. If a comparison is undecided, the answer is incorrect.
 
 Two different expressions hardly ever have equal values at so many random points. For polynomials, this follows from
@@ -77,10 +77,10 @@ def _explicit(value: Any) -> Any:
 
 
 def within_use(value: Any) -> None:
-    """Check the size of the parts without letters, before sympy evaluates the whole expression.
+    """Check the size of the subexpressions without letters, before sympy evaluates the whole expression.
 
     Raises:
-        UnreadableError: the value of a part is too large.
+        UnreadableError: the value of a subexpression is too large.
     """
     if getattr(value, "is_Matrix", False) and hasattr(value, "flat"):
         for entry in value.flat():
@@ -94,7 +94,8 @@ def within_use(value: Any) -> None:
 
 
 def proportional(gold: Any, answer: Any) -> bool | None:
-    """Return whether one expression is a nonzero number times the other (equivalent equations); None if undecided."""
+    """Return whether one expression is a nonzero number times the other, so that their equations are equivalent; None
+    if undecided."""
     from sympy import Expr, Integer
 
     if not isinstance(gold, Expr) or not isinstance(answer, Expr):
@@ -119,8 +120,8 @@ class ValuePair(NamedTuple):
 
 
 def _agree(gold: Any, answer: Any, holds: Callable[[ValuePair, ValuePair], bool]) -> bool | None:
-    """Return whether ``holds`` is true for the first nonzero value pair together with the value pair at each point;
-    None if undecided."""
+    """Return whether ``holds`` is true at every point, given the first nonzero value pair and the value pair at this
+    point; None if undecided."""
     from sympy import I
 
     letters = sorted({s.name for s in gold.free_symbols | answer.free_symbols} - {"i"})
@@ -152,7 +153,8 @@ class _Comparison:
         self._first: ValuePair | None = None
 
     def decide(self) -> bool | None:
-        """Return whether the expressions agree: False after one difference, True if enough points were compared."""
+        """Return False after the first difference, True if the expressions agree at enough points, and None if
+        undecided."""
         if self._try(points(*self._both, self._letters)) is None:
             return False
         if self._domain.is_open():
@@ -167,7 +169,8 @@ class _Comparison:
         return True if self._domain.is_of_integers(found) else None
 
     def _try(self, tried: Iterable[LetterValues]) -> list[tuple[LetterValues, Found]] | None:
-        """Return the result at each point where the gold answer has a value; None if the answer differs at one."""
+        """Return the result at each point where the gold answer has a value; None if the answer's value differs at one
+        of these points."""
         every = []
         for point in tried:
             found = self._at(point)
@@ -182,8 +185,8 @@ class _Comparison:
         return every
 
     def _at(self, point: LetterValues) -> ValuePair | Found | None:
-        """Return both values, or the reason if only the answer has no value; None if the gold answer's value does not
-        exist or cannot be computed."""
+        """Return both values at a point. If only the answer has no value, return the reason. If the gold answer's value
+        does not exist or cannot be computed, return None."""
         try:
             return _values(*self._both, point, self._over_complex)
         except UnreadableError:
@@ -238,7 +241,7 @@ def _zero(value: Any, span: int) -> bool:
 
 
 def points(gold: Any, answer: Any, letters: Sequence[str]) -> Iterator[LetterValues]:
-    """Yield points (values for the letters), the most useful first. Equal expressions give equal points."""
+    """Yield points (values for the letters), with the most useful points first. Equal expressions give equal points."""
     kinds = {type(node).__name__ for e in (gold, answer) for node in _nodes(e)}
     whole = {
         s.name
@@ -279,7 +282,7 @@ def points(gold: Any, answer: Any, letters: Sequence[str]) -> Iterator[LetterVal
 
 
 def _counted(letters: Sequence[str], pool: Sequence[Fraction]) -> Iterator[LetterValues]:
-    """Yield points for functions of integers: small integers, multiples of a number, integers near constants."""
+    """Yield points for functions of integers: small integers, multiples of a number, and integers near constants."""
     source = random.Random("counted")
     sizes: list[Fraction] = [constant for constant in pool if constant.denominator == 1 and constant > 1]
     for number in range(_IN_TURN):
@@ -299,7 +302,8 @@ def _nodes(expr: Any) -> Iterator[Any]:
 
 
 def _constants_in(expr: Any) -> set[Fraction]:
-    """Return the values of the largest parts without letters, except 0 and huge values. Inexact values are rounded."""
+    """Return the values of the largest subexpressions without letters, except 0 and huge values. Inexact values are
+    rounded."""
     if not getattr(expr, "is_number", False) and expr.args:
         return set().union(*map(_constants_in, expr.args))
     if expr.free_symbols:

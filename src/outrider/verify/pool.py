@@ -37,9 +37,9 @@ class VerifierPool:
     runs out, all processes are restarted, and the new workers verify the remaining items.
 
     Args:
-        verify: a picklable callable, not defined in ``__main__``. The callable is unpickled once, in the template
-            process, without the time limit, so slow imports should happen during unpickling. Unpickling must not start
-            threads.
+        verify: a picklable callable that is not defined in ``__main__``. The callable is unpickled once, in the
+            template process, without the time limit, so slow imports should happen during unpickling. Unpickling must
+            not start threads.
         workers: number of worker processes.
         seconds: wall-clock limit per verdict.
         memory_gb: maximum growth of a worker's address space in GiB; only Linux enforces it.
@@ -105,7 +105,7 @@ class VerifierPool:
         return self._template
 
     def _advance(self, batch: _Batch, template: TemplateProcess) -> None:
-        """Send items to idle workers, wait for a message or a deadline, and process it."""
+        """Send items to idle workers, wait for a message or a deadline, and handle it."""
         for worker in self._workers:
             in_flight = [i for other in self._workers for i in other.in_flight]
             if not worker.in_flight and (taken := batch.take(2 * len(self._workers), in_flight)):

@@ -1,7 +1,8 @@
-"""Tests the guarantees of the sandbox (``docs/sandbox.md``). Each probe attempts an action that one guarantee excludes.
+"""Tests the guarantees of the sandbox (``docs/sandbox.md``). Each probe attempts an action that one guarantee rules
+out.
 
-This file runs inside the sandbox as its first program. The input contains the limits and facts about the machine
-outside. The program prints the first guarantee that is broken, or ``kept`` if none is.
+This module runs inside the sandbox, as the sandbox's first program. The input contains the limits and facts about the
+machine outside. The program prints the first guarantee that is broken, or ``kept`` if none is.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def disk(facts: ProbeFacts) -> str:
 
 
 def network(facts: ProbeFacts) -> str:
-    """Check that a program can create only sockets between its own processes, which reach no other process."""
+    """Check that a program can create only sockets that connect its own processes and reach no other process."""
     for family in range(FAMILIES):
         if family != socket.AF_UNIX and any(_succeeds(socket.socket, family, kind) for kind in SOCKET_KINDS):
             return f"sockets of the address family {family} can be made"
@@ -105,7 +106,8 @@ def tester(facts: ProbeFacts) -> str:
 
 
 def surroundings(facts: ProbeFacts) -> str:
-    """Check that a program inherits only three environment variables and three descriptors, but not the host name."""
+    """Check that a program inherits only three environment variables and three descriptors, and that it cannot see the
+    machine's host name."""
     if extra := set(os.environ) - MAIN_VARIABLES - {"PWD"}:
         return f"it has the variable {min(extra)}"
     if os.uname().nodename != "sandbox":

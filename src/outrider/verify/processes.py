@@ -94,7 +94,7 @@ class TemplateProcess:
 
         Raises:
             UserError, RuntimeError: the verifier cannot be loaded.
-            NoMoreProcessesError: the system refuses to start another process; the template continues.
+            NoMoreProcessesError: the system refuses to start another process. The template continues to run.
         """
         with starting():
             control = socket.fromfd(self.control.fileno(), socket.AF_UNIX, socket.SOCK_STREAM)

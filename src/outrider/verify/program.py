@@ -33,7 +33,7 @@ class FencedBlock(NamedTuple):
 
     @property
     def program(self) -> str | None:
-        """The content if the block is marked as Python or has no language; None for another language."""
+        """The content of the block if it is marked as Python or has no language; otherwise None."""
         # some programs begin with a byte order mark, which Python allows in a file
         is_python = not self.language or _PYTHON.fullmatch(self.language)
         return self.content.removeprefix("\ufeff") if is_python else None
@@ -55,10 +55,10 @@ def program_of(text: str, finished: bool, code: Code) -> str | None:
 
     With ``code="block"``, the program is the content of the last fenced block marked as Python or, if no block is
     marked as Python, of the last block without a language. Blocks of other languages never count. If the last block is
-    not closed, it ends with a finished response; in a truncated response, it does not count. As in Markdown, the
-    indentation of a fence is removed from the content of the block. A fence inside a string of a program is part of the
-    program. With ``code="completion"``, the program is the response up to the first line that begins with ``class``,
-    ``def``, ``#``, ``if`` or ``print``. These are the stop strings used by HumanEval's authors.
+    not closed, it ends at the end of a finished response. In a truncated response, an unclosed block does not count. As
+    in Markdown, the indentation of a fence is removed from the content of the block. A fence inside a string of a
+    program is part of the program. With ``code="completion"``, the program is the response up to the first line that
+    begins with ``class``, ``def``, ``#``, ``if`` or ``print``. These are the stop strings used by HumanEval's authors.
 
     >>> program_of("First\n```python\nx = 1\n```\nwhich prints\n```text\n1\n```", True, "block")
     'x = 1\n'

@@ -65,7 +65,8 @@ class ProgramCheck:
         return self._caught(lambda: self._by_output(source, pairs, partial(same_token, tolerance=tolerance, case=case)))
 
     def by_calls(self, source: str, calls: Mapping[str, Any]) -> Verdict:
-        """Verify a program by what a function returns; see :func:`outrider.verify.inside.functional.verify_calls`."""
+        """Verify a program by what one of its functions returns (see
+        :func:`outrider.verify.inside.functional.verify_calls`)."""
         planned = {"tests": [""] * len(calls["cases"]), "setup": 0, "calls": calls}
         return self._caught(lambda: self._by_tests(source, PRELUDE, planned))
 
@@ -103,7 +104,7 @@ class ProgramCheck:
 
 
 def what_is_wrong(finished: ProgramResult, expected: str, same: Same) -> str:
-    """Return why a run of the program fails its test; empty if the run passes."""
+    """Return the reason why a run of the program fails its test, or an empty text if the run passes."""
     if finished.used_up:
         return "used up its CPU time"
     if finished.full:

@@ -1,7 +1,7 @@
 """Reads the tests of a program in the formats that data sets use, and converts the tests to one format.
 
-A test by output is a pair of texts: input and expected output. A test by a call consists of the call's arguments and
-the accepted return values.
+An output test is a pair of texts: the input and the expected output. A call test consists of the arguments of a
+function call and the accepted return values.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class ProgramTests(NamedTuple):
 
     Attributes:
         pairs: inputs and expected outputs; empty if the tests are calls.
-        calls: one list per call, with the arguments, the members of a single list argument if they may be the arguments
-            instead (otherwise None), and the accepted return values.
-        function: name of the called function; empty: the program's only or main function is called.
+        calls: one list per call. The list contains the arguments, the members of a single list argument, and the
+            accepted return values. If the members cannot be the arguments instead, the second entry is None.
+        function: name of the called function. If empty, the program's only or main function is called.
     """
 
     pairs: list[list[str]]
@@ -44,8 +44,8 @@ class ProgramTests(NamedTuple):
 def read_tests(fields: Mapping[str, Any], name: str) -> ProgramTests:
     """Read the tests in a field of a row.
 
-    A row may name the function in a field ``fn_name`` or ``func_name``, which may also be inside ``metadata``, or in
-    ``starter_code``.
+    A row may name the function in ``starter_code``, or in a field ``fn_name`` or ``func_name``, which may be inside
+    ``metadata``.
 
     Raises:
         ValueError: the tests have an unknown format, or a program that does nothing would pass them.
@@ -156,7 +156,8 @@ def _lines(test: Mapping[str, Any], key: str, name: str, number: int) -> str:
 
 
 def _calls(listed: Sequence[Mapping[str, Any]], name: str) -> list[list[Any]]:
-    """Return for each call the arguments, the members of a single list argument (or None), and the accepted results."""
+    """For each call, return the arguments, the members of a single list argument (or None), and the accepted
+    results."""
     for number, test in enumerate(listed, 1):
         if missing := [key for key in ("input", "output") if key not in test]:
             raise ValueError(f"test {number} of the field {name!r}: no field {missing[0]!r}")
@@ -170,7 +171,8 @@ def _calls(listed: Sequence[Mapping[str, Any]], name: str) -> list[list[Any]]:
 
 
 def _arguments(given: Any, name: str, number: int) -> tuple[list[Any], list[Any] | None]:
-    """Return the arguments of a call, and the members of a single list argument, which may instead be all arguments.
+    """Return the arguments of a call. If the only argument is a list whose members may be the arguments instead, also
+    return these members; otherwise None.
 
     A list contains the arguments. A text contains one argument per line, in JSON.
     """

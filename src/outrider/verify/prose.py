@@ -2,7 +2,7 @@ r"""Removes words that introduce an answer: ``\text{The answer is }7``, ``\text{
 
 The words are kept if one of them changes the value, as in "the answer is not 7" and "at most 7". They are also kept if
 the rest of the text is in words: in "f is injective", the name f is a part of the answer. The code is pure Python and
-takes linear time.
+runs in linear time.
 """
 
 from __future__ import annotations
@@ -58,6 +58,6 @@ def _spoken(words: str) -> str:
 
 
 def _in_words(text: str) -> bool:
-    """Return whether a text has words, apart from a unit at the end."""
+    """Return whether a text contains words other than a unit at the end."""
     quantity, _ = units.split(_COUNTED.sub(r"\1\\text{ \2}", text))
     return bool(_IN_TEXT.search(quantity) or _A_WORD.search(quantity))

@@ -89,7 +89,7 @@ class QuestionAnswering(Verifier):
 def normalise(answer: str) -> str:
     """Convert to lower case, remove ASCII punctuation, articles and extra white space, and compose Unicode (NFC).
 
-    If a step would leave an empty text, it is skipped, so the blood group "A" and the band "The The" can be answers.
+    A step is skipped if it would leave an empty text, so the blood group "A" and the band "The The" can be answers.
 
     >>> normalise(" The  Beatles' "), normalise("A"), normalise("!!!")
     ('beatles', 'a', '!!!')

@@ -1,4 +1,5 @@
-r"""Handles repeated answers: ``\boxed{1}`` twice means 1, but -2 twice means -2, -2 if the gold answer repeats -2."""
+r"""Handles repeated answers: two boxes ``\boxed{1}`` mean 1, but two boxes with -2 mean -2, -2 if the gold answer
+repeats -2."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ MOST_COPIES = 4  # maximum copies of one answer that are kept, since no gold ans
 
 
 def joined_boxes(boxes: Sequence[str], keys: Sequence[str], repeated: bool) -> str:
-    r"""Join the contents of several boxes to one list, each content once or, if ``repeated``, up to ``MOST_COPIES``
-    times.
+    r"""Join the contents of several boxes into one list. Each content is listed once or, if ``repeated``, up to
+    ``MOST_COPIES`` times.
 
     Args:
         boxes: the contents of the boxes.

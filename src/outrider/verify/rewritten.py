@@ -40,7 +40,8 @@ def is_rewritten(tree: Tree, known: Tree) -> bool:
 
 
 def _beside_neutral(tree: Tree, known: Tree) -> bool:
-    """Return whether a tree is the known tree plus terms of value 0, or times factors of value 1, such as (2-1)."""
+    """Return whether a tree is the known tree with additional terms of value 0 or additional factors of value 1, such
+    as (2-1)."""
     if tree.kind not in ("Add", "Mul"):
         return False
     for i, part in enumerate(tree.parts):
@@ -62,7 +63,8 @@ def _holds_all(parts: Sequence[Tree], known: Sequence[Tree], kind: str) -> bool:
 
 
 def _writing(parts: Sequence[Tree], known: Tree, kind: str) -> tuple[int, ...] | None:
-    """Return the indices of the operands that replace a known operand: an equal one, otherwise as few as possible."""
+    """Return the indices of the operands that replace a known operand: one equal operand or, if there is none, as few
+    operands as possible."""
     exact = next((i for i, part in enumerate(parts) if part.key == known.key), None)
     if exact is not None:
         return (exact,)

@@ -1,8 +1,8 @@
 """A sandbox for untrusted programs, which uses only features of the operating system.
 
-Each sandbox has a separate process namespace and no network. From the disk, only Python and the C libraries are
-visible, read-only. ``/tmp`` is empty and in memory, and all resources are limited. If `bwrap` is installed, it creates
-the sandbox; otherwise Outrider creates it by system calls (:mod:`outrider.verify.inside.namespaces`).
+Each sandbox has a separate process namespace and no network. Of the disk, only Python and the C libraries are visible,
+and they are read-only. ``/tmp`` is empty and in memory. All resources are limited. If `bwrap` is installed, it creates
+the sandbox; otherwise, Outrider creates the sandbox with system calls (:mod:`outrider.verify.inside.namespaces`).
 ``docs/sandbox.md`` lists attacks that the sandbox does not prevent.
 """
 
@@ -85,7 +85,7 @@ class Limits:
     files: int = 64
 
     def as_job(self, way: Way) -> dict[str, int]:
-        """Return the limits in the form that the guest (the first process inside) reads."""
+        """Return the limits in the format that the guest (the first process inside the sandbox) reads."""
         return {
             "cpu": self.cpu_seconds,
             "memory": int(self.memory_gb * 2**30),
@@ -122,7 +122,7 @@ class SandboxError(RuntimeError):
 
 
 class ProgramFaultError(RuntimeError):
-    """The program failed, since it reached its time limit or ended the process that verifies the program."""
+    """The program failed because it reached its time limit or ended the process that verifies the program."""
 
 
 class Sandbox:
@@ -131,12 +131,12 @@ class Sandbox:
     Args:
         job: the job of the guest (:mod:`outrider.verify.inside.guest`), to which this class adds the limits.
         limits: the limits of the program.
-        way: the method that creates the sandbox, see :func:`find_way`.
+        way: the method that creates the sandbox (see :func:`find_way`).
 
     Raises:
         SandboxError: in every method, if the sandbox cannot be created or dies.
         TimeoutError: in ``receive``, if the time limit is reached because the machine is busy.
-        ProgramFaultError: in ``receive``, if the time limit is reached, or the sandbox dies, because of the program.
+        ProgramFaultError: in ``receive``, if the program causes the sandbox to reach the time limit or to die.
     """
 
     def __init__(self, job: dict[str, Any], limits: Limits, way: Way) -> None:
@@ -175,7 +175,7 @@ class Sandbox:
             self._frames.send(dumps(value))
 
     def receive(self) -> Any:
-        """Return the next message of the guest."""
+        """Return the next message from the guest."""
         try:
             return loads(self._frames.receive(LARGEST_REPLY))
         except TimeoutError:
@@ -212,7 +212,7 @@ class Sandbox:
             self._folder.cleanup()
 
     def _end(self) -> RuntimeError:
-        """Return the error for a sandbox that ended without an answer."""
+        """Return the error for a sandbox that ended without sending a result."""
         process = self._process
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(1.0)
@@ -305,7 +305,8 @@ def _guest() -> bytes:
 
 @functools.cache
 def shown_and_hidden() -> tuple[list[str], list[str]]:
-    """Return the paths visible inside (C libraries, Python, its standard library), and the hidden paths below them."""
+    """Return the paths that are visible inside the sandbox (C libraries, Python, its standard library), and the hidden
+    paths below them."""
     libraries = [os.path.join(sys.base_prefix, name) for name in ("lib", "lib64")]
     shown: list[str] = []
     for path in sorted({*SYSTEM, PYTHON, *libraries, os.path.dirname(os.__file__)}, key=len):

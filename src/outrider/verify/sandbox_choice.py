@@ -34,7 +34,8 @@ def run(
     The program runs as ``__main__``, with only the standard library and with a fixed hash seed.
 
     Raises:
-        TimeoutError: the time limit was reached because the machine was busy; the program and its processes are ended.
+        TimeoutError: the time limit was reached because the machine was busy. The program and its processes have been
+            ended.
         ProgramFaultError: the program itself reached the time limit.
         SandboxError: the sandbox failed.
         UserError: no sandbox works on this machine, and ``isolation`` is ``required``.
@@ -47,7 +48,8 @@ def run(
 
 
 def find_way(isolation: Isolation = "required") -> Way:
-    """Return the method by which this machine creates sandboxes, found by probing a sandbox once per process.
+    """Return the method by which this machine creates sandboxes. The method is found once per process, by probing a
+    sandbox.
 
     Raises:
         UserError: no method works, and ``isolation`` is ``required``.
@@ -69,7 +71,8 @@ def find_way(isolation: Isolation = "required") -> Way:
 
 @functools.cache
 def why_not(way: Way) -> str:
-    """Return why a method does not work on this machine, or which guarantee it breaks; empty if the method works."""
+    """Return the reason why a method does not work on this machine, or the guarantee that it breaks. Return an empty
+    text if the method works."""
     if sys.platform != "linux":
         return "needs Linux"
     if way == "bwrap" and not shutil.which("bwrap"):
@@ -105,7 +108,7 @@ def outside(limits: Limits, only: Sequence[str] = tuple(probes.PROBES)) -> Itera
 
 
 def _at_home() -> list[str]:
-    """Return files and folders in the user's home, except those on the way to Python or to other visible paths."""
+    """Return files and folders in the user's home folder, except those that contain Python or other visible paths."""
     shown = [Path(path) for path in (*shown_and_hidden()[0], "/tmp", "/dev")]
     with suppress(OSError, RuntimeError):  # the home folder does not exist or cannot be read
         entries = sorted(Path.home().iterdir())

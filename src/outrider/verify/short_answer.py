@@ -1,4 +1,4 @@
-r"""Verifiers of short final answers, which must equal the gold answer as text or as a number.
+r"""Verifiers for short final answers, which must equal the gold answer as text or as a number.
 
 The gold answer may be a worked solution: if it contains ``\boxed{…}`` or ``####``, it is read like a response.
 """

@@ -1,4 +1,4 @@
-"""Recognises SI units with prefixes: mW and milliwatts are the same unit, MW is another unit."""
+"""Recognises SI units with prefixes: mW and milliwatts are the same unit, but MW is a different unit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All verifiers that do not combine other verifiers, by their name in recipes."""
+"""All verifiers that do not combine other verifiers, keyed by their names in recipes."""
 
 from outrider.verify.choice import MultipleChoice
 from outrider.verify.code import Stdio, UnitTests

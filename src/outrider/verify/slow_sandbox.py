@@ -1,4 +1,5 @@
-"""Decides from outside a sandbox whether it is late because of its program, or because the machine is busy."""
+"""Decides, from outside a sandbox, whether the sandbox is late because of its program or because the machine is
+busy."""
 
 from __future__ import annotations
 
@@ -29,9 +30,9 @@ class _Thread(NamedTuple):
 class Watch:
     """Watches the processes of a sandbox, at times that the program cannot predict.
 
-    If a program is late because it had to wait for a core, memory or a disk, this is not its fault. If it was slow,
-    slept or waited for itself, this is its fault. The rules that distinguish the two cases use nothing that a program
-    can fake:
+    If a program is late because it had to wait for a core, memory or a disk, the delay is not the program's fault. If
+    the program was slow, slept or waited for itself, the delay is the program's fault. The rules that distinguish the
+    two cases use nothing that a program can fake:
 
     - CPU time of the program's processes counts as the program's own time.
     - Time during which no thread of the program is runnable or waits for a disk is also its own time. Threads that
@@ -42,7 +43,7 @@ class Watch:
     - Lateness is the program's fault if its own time is at least four fifths of the elapsed time. Lateness is also its
       fault if all its processes together have used more CPU time for this input than one program and its tests may use.
 
-    Without ``/proc`` (hidden, or not on Linux), lateness is never the program's fault.
+    If ``/proc`` is not available (it is hidden, or the system is not Linux), lateness is never the program's fault.
 
     Args:
         pid: id of the sandbox's outermost process, whose descendants belong to the sandbox.
@@ -58,11 +59,12 @@ class Watch:
         self._cpu_before, self._new = 0.0, True
 
     def asked(self) -> None:
-        """Note a new request. Earlier CPU time does not count for it, and new threads count until the next look."""
+        """Note a new request. Earlier CPU time does not count for this request, and new threads count until the next
+        look."""
         self._cpu_before, self._new = self._cpu(), True
 
     def next_look(self, about: float) -> float:
-        """Return random seconds until the next look, so that a program cannot prepare for the look."""
+        """Return a random number of seconds until the next look, so that a program cannot prepare for the look."""
         return about * random.uniform(0.5, 1.5)
 
     def look(self, most: float) -> None:
@@ -80,7 +82,8 @@ class Watch:
 
     @property
     def own(self) -> str:
-        """Return how the program used its time if its lateness is its own fault; otherwise an empty string."""
+        """Return a text that says how the program used its time, if its lateness is its own fault; otherwise an empty
+        text."""
         cpu = self._cpu()
         passed = time.monotonic() - self._begun
         if cpu + self._own < OWN_SHARE * passed and cpu - self._cpu_before <= self._most:
@@ -138,7 +141,8 @@ def _threads(pid: int) -> Iterator[_Thread]:
 
 
 def _uptime() -> float:
-    """Return the seconds since the machine's start, by the clock that also gives the start times of processes."""
+    """Return the seconds since the machine started, measured by the clock that also gives the start times of
+    processes."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 

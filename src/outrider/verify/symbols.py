@@ -1,7 +1,8 @@
-r"""Replaces symbols of several characters by one letter, since the parser rejects them or reads them as products.
+r"""Replaces each multi-character symbol with one letter, since the parser rejects such symbols or reads them as
+products.
 
 m_{\max}, M_\odot and x^* are names. \nabla\cdot and \nabla\times are two different operators, not products. The cross
-product of two vectors is not their dot product, and it depends on the order of the vectors.
+product of two vectors differs from their dot product, and depends on the order of the vectors.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _PARSED = late_pattern(rf"\\(?:{GREEK})")
 
 
 def letter(word: str) -> str:
-    r"""Write a word as one letter with an index of digits, since the parser splits other indices into letters.
+    r"""Write a word as one letter with a numeric index, since the parser splits other indices into letters.
 
     >>> letter("max")
     '\\vartheta_{109097120}'
@@ -44,7 +45,7 @@ def letter(word: str) -> str:
 
 
 def as_letters(text: str) -> str:
-    r"""Replace the symbols of several characters in a text by letters.
+    r"""Replace the multi-character symbols in a text with letters.
 
     >>> as_letters(r"m_{\max} = m_{\text{max}}"), as_letters(r"\angle CBA"), as_letters(r"x_{12} + y_\alpha")
     ('m_{109097120} = m_{109097120}', '\\vartheta_{ABC}', 'x_{12} + y_\\alpha')

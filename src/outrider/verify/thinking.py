@@ -1,8 +1,8 @@
-r"""Separates reasoning from the answer of a response. Text between reasoning marks is neither part of the answer nor a
-tool call.
+r"""Separates the reasoning in a response from the answer. Text between reasoning marks is neither part of the answer
+nor a tool call.
 
 The answer is the text after the last closed reasoning block. If a block is never closed, the response has no answer,
-like a truncated response. The code is pure Python, takes linear time, and never raises.
+like a truncated response. The code is pure Python, runs in linear time, and never raises an exception.
 
 - A closing mark without an opening mark ends a block that the prompt opened, or whose opening mark is missing.
 - Inside a block, only the closing mark of this block counts, so the end of a block also ends all blocks inside it. The
@@ -61,8 +61,9 @@ def split_thinking(text: str, marks: Mapping[str, str] | None = None, prompt: st
     r"""Split a response at the end of its last closed reasoning block.
 
     Args:
-        marks: opening and closing marks; None: the common marks, ``MARKS``.
-        prompt: the text before the response. If it ends with an opening mark, the response begins inside a block.
+        marks: opening and closing marks. If None, the common marks in ``MARKS`` are used.
+        prompt: the text before the response. If this text ends with an opening mark, the response begins inside a
+            block.
 
     >>> split_thinking("<think>\n\\boxed{7}? No.\n</think>\n\nIt is 8.")
     SplitThinking(thinking='\\boxed{7}? No.', answer='It is 8.', unclosed='')
@@ -137,7 +138,7 @@ def _pattern(marks: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str] | None
 
 
 def _with_space(sign: re.Match[str]) -> str:
-    """Return a pattern for a sign of a tag that allows a space beside the sign."""
+    """Return a pattern that matches a sign of a tag, with or without a space beside the sign."""
     return {"<": "< ?", "</": "< ?/ ?", ">": " ?>"}[sign[0]]
 
 

@@ -1,4 +1,5 @@
-r"""Builds expression trees in a canonical form that is not evaluated, so that two notations of a formula are equal.
+r"""Builds expression trees in a canonical form that is not evaluated, so that two notations of a formula have equal
+trees.
 
 Expressions have the same form if they differ only in brackets, in the order of summands and factors, or in operations
 without effect: plus 0, times 1, divided by 1, first powers and double minus signs.
@@ -72,7 +73,7 @@ def _bounds(arg: Any) -> Tree:
 
 
 def joined(kind: str, parts: Sequence[Tree]) -> Tree:
-    """Join parts to a flat, sorted sum or product without neutral elements and with at most one minus sign."""
+    """Join parts into a flat, sorted sum or product without neutral elements and with at most one minus sign."""
     import sympy
 
     neutral = "0" if kind == "Add" else "1"

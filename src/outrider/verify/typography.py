@@ -2,8 +2,8 @@
 r"""Converts notation that differs only in typesetting or Unicode characters to one plain form.
 
 The conversion unifies fonts, spaces, bracket sizes, ``√`` and ``\sqrt``, ``x_1`` and ``x_{1}``, and backslashes that
-were escaped twice, as in JSON inside JSON. It does not change the meaning of a text. The code is pure Python, takes
-linear time, and never raises.
+were escaped twice, as in JSON inside JSON. It does not change the meaning of a text. The code is pure Python, runs in
+linear time, and never raises an exception.
 """
 
 from __future__ import annotations

@@ -11,19 +11,20 @@ from typing import Any
 
 
 def plan(prefix: str, setup: list[str], tests: list[str], entry_point: str, solution: str) -> dict[str, Any]:
-    """Prepare the tests for the sandbox, see :func:`outrider.verify.inside.unit.verify_tests`.
+    """Prepare the tests for the sandbox (see :func:`outrider.verify.inside.unit.verify_tests`).
 
     A name that the tests use is taken from the tests if they define it. Otherwise, it is taken from the program if the
     prefix contains only the head of the function, or if the reference solution defines the name. The next sources are
     complete definitions in the prefix, the built-ins, and the modules of the standard library. The last source is the
-    program. So a program that redefines ``abs``, ``check`` or a helper of its prompt changes no test.
+    program. Therefore, a program that redefines ``abs``, ``check`` or a helper of its prompt does not change any test.
 
     Args:
         prefix: code that the response continues; its complete definitions are trusted.
         setup: statements to run before the tests.
         tests: the tests, as statements.
-        entry_point: name of the function that is passed to ``check``, which the tests must define; or empty.
-        solution: a whole program that passes the tests; or empty.
+        entry_point: name of the function that is passed to ``check``, which the tests must then define; empty if there
+            is no such function.
+        solution: a whole program that passes the tests; empty if there is none.
 
     Raises:
         ValueError: prefix, setup or tests are not Python, or ``check`` is missing.
@@ -69,7 +70,7 @@ def whole_program(prefix: str, solution: str) -> str | None:
     r"""Return the reference solution as a standalone program; None if it is not Python.
 
     The solution may be a whole program, or continue the prefix or the head of the prefix's last function. In some data
-    sets, prefix and solution have different indentation.
+    sets, the prefix and the solution have different indentation.
 
     >>> print(whole_program("def f(x):\n    'Doubles.'\n", "  return 2 * x"))
     def f(x):
@@ -105,13 +106,13 @@ def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
 
 
 def _runnable(code: str) -> str:
-    """Return the code; if it ends with the head of a function, add a body."""
+    """Return the code. If it ends with the head of a function, add a body."""
     return next((code + end for end in ("", "\n    pass\n") if _parses(code + end)), code)
 
 
 def _definitions(code: str, label: str) -> tuple[set[str], set[str], set[str]]:
-    """Return the names that the code defines at top level, the functions of which it has only the head, and its
-    imports."""
+    """Return three sets of names: the names that the code defines at top level, the functions of which the code has
+    only the head, and the imports."""
     try:
         body = ast.parse(code).body
     except (SyntaxError, ValueError) as error:

@@ -1,6 +1,6 @@
 r"""Reads products of units, as written in LaTeX: ``9.8\,\mathrm{m/s^2}``, ``5\ \text{N}\cdot\text{m}``.
 
-Only known units are read, so ``2\mathrm{e}^{x}`` and ``\text{if}`` do not change. The code is pure Python and takes
+Only known units are read, so ``2\mathrm{e}^{x}`` and ``\text{if}`` do not change. The code is pure Python and runs in
 linear time.
 """
 
@@ -30,7 +30,8 @@ _PER = re.compile(r"\s*(?:/|\bper\b)\s*")
 
 
 def compound(text: str, known: Callable[[str], object]) -> tuple[str, str] | None:
-    r"""Split a quantity from the product of units after it. Return None without units, or if a word is not a unit.
+    r"""Split a quantity from the product of units after it. Return None if there are no units, or if a word is not a
+    unit.
 
     Args:
         known: function that returns whether a word is a unit.

@@ -2,7 +2,7 @@ r"""Splits a quantity from the words after it, unless these words change the val
 
 Text in ``\text{…}``, a few words in plain letters, and any other noun are units, so 7 apples are 7. Words that change
 the value are not units: 4 factorial, 3 in base 5, 4:30 p.m., 30° N, 5 million, 5 or more. The code is pure Python and
-takes linear time.
+runs in linear time.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ def is_unit(words: str) -> bool:
 
 
 def agree(one: str, other: str) -> bool:
-    """Return whether two units may be the same. An empty unit matches every unit, and either may have further words.
+    """Return whether two units may be the same. An empty unit matches every unit, and either unit may have additional
+    words.
 
     >>> agree("cm", "centimeters"), agree("cm^2", "square centimeters"), agree("", "m"), agree("marbles", "red marbles")
     (True, True, True, True)
@@ -145,7 +146,8 @@ def _product(unit: str) -> str | None:
 
 
 def _words(unit: str) -> set[str]:
-    """Return the words of a unit in canonical form, without powers and the word "unit", which matches every unit."""
+    """Return the words of a unit in canonical form, without powers and without the word "unit", which matches every
+    unit."""
     words = {word.strip(".,()") for word in unit.casefold().partition("^")[0].replace("/", " per ").split()}
     known = {_KNOWN.get(word, word.removesuffix("s")) for word in words - set(_POWERS)}
     return known - {"unit", "of", "the", "a", ""}
@@ -173,6 +175,7 @@ def _name(word: str) -> str | None:
 
 
 def _power(unit: str) -> str:
-    """Return the power of a unit, from a word such as "square" or an exponent; empty if the unit has no power."""
+    """Return the power of a unit, read from an exponent or from a word such as "square"; empty if the unit has no
+    power."""
     words, _, power = unit.casefold().partition("^")
     return power or next((_POWERS[word] for word in words.replace(".", " ").split() if word in _POWERS), "")

@@ -53,7 +53,7 @@ class Values:
     """Evaluates expressions at one point, to a given number of digits.
 
     Args:
-        point: the value of each letter, by the letter's name. Without a value for ``i``, ``i`` is the imaginary unit.
+        point: the value of each letter, keyed by the letter's name. If ``i`` has no value, ``i`` is the imaginary unit.
         digits: number of decimal digits of values that are not rational.
         over_complex: whether roots and logarithms of negative numbers have values.
     """

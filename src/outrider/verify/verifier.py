@@ -1,4 +1,4 @@
-"""The interface of verifiers, which verify responses with the help of fields of a table row."""
+"""The interface of verifiers, which verify responses using the fields of a table row."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ class Verifier(Options):
         return None
 
     def prepare(self) -> None:
-        """Do slow imports. Each verifying process calls this method once, before the first verdict's time limit."""
+        """Do slow imports. Each verifying process calls this method once, before the time limit of the first verdict
+        starts."""
 
 
 class PooledVerifier(Verifier):

@@ -1,4 +1,4 @@
-"""All verifiers, by their name in recipes."""
+"""All verifiers, keyed by their names in recipes."""
 
 from outrider.verify.single import SINGLE
 from outrider.verify.verifier import Verifier

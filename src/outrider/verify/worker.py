@@ -1,7 +1,7 @@
 """The worker processes of :mod:`outrider.verify.pool`: ``python -m outrider.verify.worker CONTROL MEMORY_GB``.
 
-A new process, the *template*, imports the verifier once and forks workers on request. So a new worker starts within
-milliseconds, however long the imports took.
+A new process, the *template*, imports the verifier once and forks workers on request. Therefore, a new worker starts
+within milliseconds, however long the imports took.
 """
 
 from __future__ import annotations
@@ -86,11 +86,10 @@ def run_worker(verify: Verify, channel: Connection, memory_gb: float) -> None:
 
 
 def verify_item(verify: Verify, item: tuple[Problem, str, bool]) -> tuple[Verdict, bool]:
-    """Verify one item. Return the verdict with the wall time, and whether this process is still usable.
+    """Verify one item. Return the verdict with its wall time, and whether this process is still usable.
 
-    If ``verify`` raises an exception or returns anything but a verdict, the verdict is ``ERROR`` without a score. The
-    score is never 0 in this case. The verdict's fields are converted to plain data, so that they can be sent to the
-    parent and written to disk.
+    If ``verify`` raises an exception or returns anything but a verdict, the verdict is ``ERROR``, and its score is NaN,
+    not 0. The verdict's fields are converted to plain data, so that they can be sent to the parent and written to disk.
     """
     start = time.perf_counter()
     usable = True
@@ -104,7 +103,7 @@ def verify_item(verify: Verify, item: tuple[Problem, str, bool]) -> tuple[Verdic
 
 
 def limit_memory(gigabytes: float) -> None:
-    """Limit the further growth of the address space to ``gigabytes`` GiB. Only Linux enforces the limit."""
+    """Limit the future growth of the address space to ``gigabytes`` GiB. Only Linux enforces the limit."""
     if sys.platform == "linux":
         with open("/proc/self/statm") as statm:
             pages = int(statm.read().split()[0])

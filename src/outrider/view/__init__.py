@@ -1,1 +1,1 @@
-"""A local, read-only web application for rollouts, the history of each problem, and groups drawn as trees."""
+"""A local, read-only web application that shows rollouts, the history of each problem, and groups drawn as trees."""

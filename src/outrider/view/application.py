@@ -82,7 +82,7 @@ class Application:
         return Starlette(routes=routes, middleware=[Middleware(Guard, token=token)], exception_handlers=handlers)
 
     def prepare(self) -> None:
-        """Compute the slow lists (a second for a million rollouts) before a page needs them."""
+        """Compute the slow lists before a page needs them. For a million rollouts, this takes a second."""
         for run in self.runs:
             with suppress(duckdb.Error):  # the viewer may have been closed meanwhile
                 choices(run), problems(run, ProblemFilter()), before_after(run), curves(run)
@@ -224,7 +224,8 @@ class Application:
         return self._page("error", request, None, status=400, sentence=str(error))
 
     def unread(self, request: Request, error: Exception) -> Response:
-        """Show a DuckDB error. Its cause is a file with damaged texts, or a file that a resumed run has moved."""
+        """Show a DuckDB error. The error is caused by a file with damaged texts, or by a file that a resumed run has
+        moved."""
         sentence = f"The rollouts could not be read: {str(error).splitlines()[0]}"
         return self._page("error", request, None, status=500, sentence=sentence)
 
@@ -274,7 +275,7 @@ def _over(request: Request) -> str:
 
 
 def _numbers(token: ShownToken) -> list[Any]:
-    """Return a token's numbers in the form that tokens.js expects."""
+    """Return a token's numbers in the format that tokens.js expects."""
     numbers = (_short(value) for value in (token.logprob, token.entropy, token.advantage))
     of = token.analysed
     other = of and [of.alternative, of.logprob, _short(of.ratio)]

@@ -21,7 +21,7 @@ class Stretch(NamedTuple):
 def difference(first: str, second: str) -> tuple[list[Stretch], list[Stretch]]:
     """Split both texts into stretches of shared words and stretches of different words.
 
-    Very long texts are compared by line.
+    Very long texts are compared line by line.
 
     >>> difference("3 + 4 = 7", "3 + 5 = 8")[0]
     [Stretch(text='3 + ', shared=True), Stretch(text='4', shared=False), Stretch(text=' = ', shared=True), \

@@ -30,7 +30,7 @@ EVIDENCE: Mapping[str, tuple[str, str]] = {
 
 
 class FoundReport(NamedTuple):
-    """The report of all checks on one version of the run (None: no report), and an error message if a check failed."""
+    """The report of all checks on one version of the run (or None), and an error message if a check failed."""
 
     version: str
     report: Examined | None

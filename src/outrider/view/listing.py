@@ -20,7 +20,7 @@ class Listing(NamedTuple):
     """The rows of one page, with the beginning of each text, and counts over all pages.
 
     Attributes:
-        tokens: total tokens of all selected rollouts; None for rollout files without token counts.
+        tokens: total tokens of all selected rollouts; None if the rollout files have no token counts.
         searched: progress of the text search; None if the selection has no text search.
     """
 
@@ -54,12 +54,13 @@ def listing(run: OpenedRun, chosen: RolloutFilter) -> Listing:
 def selected(
     run: OpenedRun, chosen: RolloutFilter, patience: float | None = PATIENCE
 ) -> tuple[str, list[Any], Searched | None]:
-    """Return SQL for the selected rows, the SQL's parameters, and the progress of the text search (None without one).
+    """Return SQL for the selected rows, the SQL's parameters, and the progress of the text search (None if there is no
+    text search).
 
     Args:
         run: the run.
         chosen: the selection.
-        patience: maximum seconds to wait for the text search; None waits until the search has finished.
+        patience: maximum seconds to wait for the text search. If None, wait until the search has finished.
     """
     condition, values = chosen.condition()
     if not chosen.text:
@@ -75,7 +76,8 @@ def selected(
 
 
 def texts_of(run: OpenedRun, rows: list[Row], names: Sequence[str], longest: int = 0) -> dict[tuple[str, int], Row]:
-    """Return text columns of ``rows`` by (file, row). Texts are cut to ``longest`` characters (0: no limit)."""
+    """Return text columns of ``rows``, keyed by (file, row). Texts are truncated to ``longest`` characters; 0 means no
+    limit."""
     if not rows:
         return {}
     places = [(row["file"], row["row"]) for row in rows]

@@ -38,7 +38,7 @@ def messages_in(text: str) -> list[Message]:
 def turns_of(text: str, observations: Sequence[tuple[int, int]]) -> list[Message]:
     """Split a response into turns at its observations, whose bounds are in characters.
 
-    Without observations, the list is empty.
+    The list is empty if there are no observations.
 
     >>> [turn.role for turn in turns_of("2 + 2 is [calc: 4] so 4", [(9, 18)])]
     ['policy', 'environment', 'policy']
@@ -48,7 +48,7 @@ def turns_of(text: str, observations: Sequence[tuple[int, int]]) -> list[Message
 
 
 def messages_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Message]:
-    """Return the messages of a tokenized prompt; empty if no role follows a special token.
+    """Return the messages of a tokenized prompt. The list is empty if no role follows a special token.
 
     The chat templates of ChatML (Qwen, SmolLM2), Gemma and Llama 3 are supported. In these templates, a role follows a
     special token, either alone or on its own line. A message without text, such as the generation prompt, is omitted.

@@ -37,9 +37,9 @@ class OpenedRun:
     """A run folder, or another framework's rollout files (a dump), that the viewer's pages can query.
 
     The table ``seen`` has one row per rollout, with the columns of :data:`outrider.importers.plain.PLAIN` except texts.
-    Its columns ``file`` and ``row`` are the rollout's location, by which the relation ``texts`` finds texts. A rollout
-    file is read again only if it changes. If a file is removed, for example because a resumed run moved a step's
-    files away, its rows are deleted.
+    The columns ``file`` and ``row`` give the rollout's location, which the relation ``texts`` uses to find the texts. A
+    rollout file is read again only if it changes. If a file is removed, for example because a resumed run moved a
+    step's files away, the file's rows are deleted.
 
     Args:
         path: run folder, or rollout files of another framework.
@@ -110,7 +110,8 @@ class OpenedRun:
 
     @contextmanager
     def snapshot(self) -> Iterator[RunData]:
-        """Context manager that yields the run in its current state. A report's checks on it use in-memory numbers."""
+        """Context manager that yields the run in its current state. When a report checks the yielded run, the checks
+        read the numbers from memory."""
         cursor = self.data.db.cursor()
         try:
             with self._lock:
@@ -124,7 +125,8 @@ class OpenedRun:
             cursor.close()
 
     def _view_of_rollouts(self) -> str:
-        """Return SQL that creates the view ``rollouts`` for a single cursor, without the files to skip."""
+        """Return SQL that creates the view ``rollouts`` for a single cursor, and leaves out the files that must be
+        skipped."""
         if not self.data.has("files"):
             texts = ", ".join(f"texts.{name}" if name in TEXTS else f"seen.{name}" for name in PLAIN.names)
             return f"CREATE TEMP VIEW rollouts AS SELECT {texts} FROM seen JOIN texts USING (file, row)"
@@ -147,10 +149,11 @@ class OpenedRun:
             return found
 
     def search(self, text: str, files: Sequence[str]) -> TextSearch:
-        """Return the search for rollouts in ``files`` whose text contains ``text``. A new search is started here.
+        """Return the search for rollouts in ``files`` whose text contains ``text``. If there is no such search yet,
+        start it.
 
-        The last few searches are kept, since a page queries counts and rows separately, and since a user may open the
-        next page.
+        The last few searches are kept, because a page queries counts and rows separately, and a user may open the next
+        page.
         """
         key = (text, tuple(files), self.version)
         with self._lock:

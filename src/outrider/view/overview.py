@@ -29,7 +29,8 @@ def budget(run: OpenedRun) -> list[Row]:
 
 
 def facts(run: OpenedRun) -> dict[str, str]:
-    """Return the recipe, the model, and the numbers of rollouts and the durations of training and of evaluation."""
+    """Return facts about a run: its recipe, model and task, and the number of rollouts and the duration of both
+    training and evaluation."""
     config = run.data.config
     totals = {row["split"]: row for row in _totals(run)}
     found: dict[str, str] = {}
@@ -97,7 +98,7 @@ def curves(run: OpenedRun, over: str = "step") -> list[Figure]:
     """Return plots of reward, groups by outcome, entropy, length and pass@k.
 
     The x axis is the step or the number of ``tokens`` generated in training. The curves are computed from rollouts, so
-    that curves are also available for another framework's rollouts.
+    that they are also available for another framework's rollouts.
     """
     figures = run.kept("curves", lambda: _curves(run))
     if over == "step":

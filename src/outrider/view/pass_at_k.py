@@ -1,4 +1,5 @@
-"""Computes pass@k before and after training, from the first and last evaluation or, without any, from training groups.
+"""Computes pass@k before and after training, from the first and last evaluation or, if there are no evaluations, from
+training groups.
 
 If another framework's rollouts come from several models, the module computes pass@k of each model instead.
 """
@@ -27,8 +28,9 @@ class BeforeAfter(NamedTuple):
     """Metrics before and after training, or of several models.
 
     Attributes:
-        names: names of the two times (or of a single time), or model names.
-        rows: for each metric, its value with an interval for each name, in order; None if unknown.
+        names: names of the two points in time (or of the only one), or model names.
+        rows: for each metric, one value with its interval per name, in the order of ``names``; None if the value is
+            unknown.
         note: sentence for the page that explains the source of the numbers.
         by_model: whether ``names`` are model names.
     """
@@ -40,11 +42,12 @@ class BeforeAfter(NamedTuple):
 
     @property
     def paired(self) -> bool:
-        """Whether the metrics are known at two times, so that a change can be computed."""
+        """Whether the metrics are known at two points in time, so that a change can be computed."""
         return len(self.names) > 1 and not self.by_model
 
     def change(self, measure: str) -> float | None:
-        """Return how much a metric changes from the first time to the second; None if either value is unknown."""
+        """Return how much a metric changes from the first point in time to the second; None if either value is
+        unknown."""
         first, last = self.rows[measure]
         if first is None or last is None or first.value != first.value or last.value != last.value:
             return None
@@ -55,7 +58,7 @@ def before_after(run: OpenedRun) -> BeforeAfter | None:
     """Return pass@k before and after training, or by model; None if there are no verified rollouts.
 
     The preferred source is the recorded evaluations, followed by evaluation rollouts and by the first and last fifth of
-    the training steps. Of training rollouts, only those of the first stage from plain prompts count.
+    the training steps. Of the training rollouts, only those that the first stage sampled from plain prompts count.
     """
     return run.kept("pass@k", lambda: _written(run) or _counted(run))
 

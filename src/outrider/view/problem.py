@@ -19,7 +19,7 @@ class ProblemStep(NamedTuple):
     """The rollouts of a problem in one step.
 
     Attributes:
-        tokens: total tokens; None for rollouts without token counts.
+        tokens: total tokens; None if the rollouts have no token counts.
         low, high: bounds of the pass rate's 95 % Wilson interval; both None if there are no verdicts.
         predicted: pass rate that a stage predicted before the step; None if there is no prediction.
     """
@@ -40,7 +40,7 @@ class ProblemStep(NamedTuple):
         return self.correct / self.verified if self.verified else None
 
     def with_(self, other: ProblemStep | None) -> ProblemStep:
-        """Return the counts of this group and another group of the same step together."""
+        """Return the combined counts of this group and another group of the same step."""
         if other is None:
             return self
         verified, correct = self.verified + other.verified, self.correct + other.correct
@@ -66,10 +66,11 @@ class ProblemHistory(NamedTuple):
     """The history of a problem in a run.
 
     Attributes:
-        steps: groups of the problem by split, then by step.
-        first_success, last_success: first and last successful rollout with texts, from training if the problem was
-            trained on, otherwise from evaluations; None if there is no success.
-        last_failure: last failed rollout with its text, from the same source as the successes; None without a failure.
+        steps: the problem's groups, sorted by split and then by step.
+        first_success, last_success: first and last successful rollout, with texts; None if there is no success. These
+            rollouts are from training if the problem was trained on, otherwise from evaluations.
+        last_failure: last failed rollout with its text, from the same source as the successes; None if there is no
+            failure.
     """
 
     id: str
@@ -85,7 +86,8 @@ class ProblemHistory(NamedTuple):
         return " ".join(filter(None, (self._trained(), self._evaluated())))
 
     def of_split(self, split: str) -> list[ProblemStep]:
-        """Return one entry for each step of a split with verified rollouts, in order; groups are combined."""
+        """Return one entry for each step of a split that has verified rollouts, in order. Groups of the same step are
+        combined."""
         found: dict[int, ProblemStep] = {}
         for one in self.steps:
             if one.split == split and one.verified:
@@ -164,13 +166,13 @@ def problem_history(run: OpenedRun, problem: str) -> ProblemHistory:
 
 
 def elsewhere(run: OpenedRun, problem: str) -> ProblemHistory | None:
-    """Return the history of a problem in ``run``, another run; None if ``run`` has no rollout of the problem."""
+    """Return the history of a problem in another run, ``run``; None if ``run`` has no rollout of the problem."""
     met = run.rows("SELECT count(*) AS n FROM seen WHERE problem_id = ?", [problem])[0]["n"]
     return problem_history(run, problem) if met else None
 
 
 def interval(successes: int, samples: int) -> tuple[float | None, float | None]:
-    """Return the 95 % Wilson interval of a pass rate; (None, None) without samples.
+    """Return the 95 % Wilson interval of a pass rate; (None, None) if there are no samples.
 
     >>> [round(end, 3) for end in interval(0, 8)], interval(0, 0)
     ([0.0, 0.324], (None, None))

@@ -1,4 +1,4 @@
-"""The pass rate of one problem over the steps of a run, as a figure."""
+"""Plots the pass rate of one problem over the steps of a run."""
 
 from __future__ import annotations
 

@@ -74,7 +74,8 @@ class ProblemFilter:
         return cls(filters, order, page_of(asked))
 
     def condition(self, without: str = "") -> Condition:
-        """Return the SQL condition of all filters but ``without``, under which that filter's values are counted."""
+        """Return the SQL condition of all filters except ``without``. The values of the filter ``without`` are counted
+        under this condition."""
         kept = {name: value for name, value in self.filters.items() if name != without}
         return Condition(" AND ".join(f'"{name}" = ?' for name in kept) or "true", list(kept.values()))
 

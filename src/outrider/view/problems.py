@@ -44,10 +44,10 @@ class ProblemList(NamedTuple):
     Attributes:
         rows: problems with their numbers. ``split`` is the source of ``steps``, rates and successes: evaluations if the
             problem was evaluated, otherwise training. ``steps`` is the number of steps with verdicts. ``change`` is the
-            last pass rate minus the first, None for a single step. ``steps_since`` is the number of steps after the
-            last success.
+            last pass rate minus the first, or None if there is only one step. ``steps_since`` is the number of steps
+            after the last success.
         total: number of selected problems.
-        counts: for each filter, its values, each with the number of problems that it would select under the other
+        counts: for each filter, its values with the number of problems that each value would select under the other
             filters. If there are too many levels, their list is empty. A filter with only one value is excluded.
     """
 
@@ -82,7 +82,7 @@ def _counts(run: OpenedRun, chosen: ProblemFilter, name: str, known: list[str]) 
 
 
 def _gathered(run: OpenedRun) -> dict[str, list[str]]:
-    """Create the table ``problems``; return the ordered values of each filter that has several values."""
+    """Create the table ``problems``, and return the ordered values of each filter that has several values."""
     run.rows(f"CREATE OR REPLACE TABLE problems AS {_PROBLEMS}")
     found: dict[str, list[str]] = {}
     for name in FILTERS:

@@ -25,7 +25,8 @@ class Prompt(NamedTuple):
 
 
 def prompts_of(run: OpenedRun, problems: Sequence[str], tokenizer: Tokenizer | None) -> dict[str, Prompt]:
-    """Return prompts by problem id, if possible without added examples or hints. Unknown prompts are excluded."""
+    """Return prompts, keyed by problem id. If possible, the prompts have no added examples or hints. Unknown prompts
+    are excluded."""
     places = run.rows(_PLACES, [list(problems)])
     if not run.has_tokens:
         texts = texts_of(run, places, ["prompt"])

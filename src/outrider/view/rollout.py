@@ -22,7 +22,8 @@ FROM read_parquet(?, file_row_number = true) WHERE file_row_number = ?
 
 
 class Branching(NamedTuple):
-    """A branch of a rollout, as the number of the rollout's own tokens before the branch point and the branch's row."""
+    """A branch of a rollout: the number of the rollout's own tokens before the branch point, and the row of the
+    branch."""
 
     at: int
     row: Row
@@ -36,7 +37,7 @@ class ShownRollout(NamedTuple):
         prompt: text of the prompt; "" if unknown.
         prefix: text that the rollout continues, from its parent or a given solution; "" if the rollout starts at the
             prompt.
-        tokens: the rollout's own tokens; empty if the disk has no tokens, or this machine no tokenizer.
+        tokens: the rollout's own tokens; empty if the tokens are not on disk, or if this machine has no tokenizer.
         messages: messages of the prompt; empty if the prompt has no roles.
         turns: turns of the response; empty if the response is a single text.
         observed: for each reply of an environment, the number of own tokens before the reply, the number of tokens in

@@ -130,7 +130,8 @@ class RolloutFilter:
         return urlencode({name: value for name, value in asked.items() if value not in ("", None)})
 
     def sorted_by(self, name: str) -> str:
-        """Return the URL query that sorts by ``name``, descending, or ascending if the order is already descending."""
+        """Return the URL query that sorts by ``name`` in descending order, or in ascending order if it is already
+        descending."""
         return self.address(sort=f"-{name}" if self.sort != f"-{name}" else name, page=None)
 
 
@@ -147,7 +148,7 @@ def page_of(asked: Mapping[str, str]) -> int:
 
 
 def _ends(name: str, value: str) -> tuple[float | None, float | None]:
-    """Return the lower and upper bound of a range, with None for an open end. A single number is both bounds.
+    """Return the lower and upper bound of a range, with None for an open end. A single number is used as both bounds.
 
     >>> _ends("step", "3"), _ends("step", "3.."), _ends("step", "..0.5")
     ((3.0, 3.0), (3.0, None), (None, 0.5))

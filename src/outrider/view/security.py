@@ -1,4 +1,4 @@
-"""Protects the viewer, so that no other site can read its pages, and no model output can run in its pages."""
+"""Protects the viewer, so that no other site can read its pages and no model output can run code in them."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def templates() -> Environment:
 
 
 def static_file(name: str) -> Response:
-    """Return a script or style by its name; status 404 for any other name."""
+    """Return a script or style sheet by name; for any other name, return a response with status 404."""
     content = _content(name)
     if content is None:
         return Response("There is no such file.", 404, media_type="text/plain")

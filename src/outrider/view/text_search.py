@@ -43,7 +43,7 @@ class TextSearch:
         self._thread.start()
 
     def searched(self, patience: float | None = PATIENCE) -> Searched:
-        """Wait for the search at most ``patience`` seconds (None: no limit), and return the progress.
+        """Wait for the search for at most ``patience`` seconds (without a limit if None), and return the progress.
 
         Raises:
             duckdb.Error: a file has damaged texts or was removed.

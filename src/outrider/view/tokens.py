@@ -19,7 +19,7 @@ class ShownToken(NamedTuple):
 
     Attributes:
         text: text that the token adds to the response; "" if the token ends inside a character.
-        sampled: whether the policy sampled the token (False: an environment wrote the token).
+        sampled: whether the policy sampled the token. If False, an environment wrote the token.
         logprob, entropy: values recorded at sampling, in nats; None if unknown.
         advantage: advantage of the token; None if no advantage was assigned, or if an environment wrote the token.
         analysed: result of `outrider analyse tokens` for this token; None if the rollout was not analysed.
@@ -52,7 +52,7 @@ class AnalysedToken(NamedTuple):
 
 
 def analysed_policy(run: OpenedRun) -> str:
-    """Return the name of the policy in the run's token analysis; "" without an analysis."""
+    """Return the name of the policy in the run's token analysis; "" if there is no analysis."""
     try:
         about = json.loads((run.path / "analysis" / "tokens" / "about.json").read_bytes())
     except (OSError, ValueError):
@@ -63,7 +63,7 @@ def analysed_policy(run: OpenedRun) -> str:
 def analysed_tokens(
     run: OpenedRun, row: Row, token_ids: Sequence[int], tokenizer: Tokenizer
 ) -> dict[int, AnalysedToken]:
-    """Return the results of ``outrider analyse tokens`` by the token's index among the rollout's own tokens.
+    """Return the results of ``outrider analyse tokens``, keyed by the token's index among the rollout's own tokens.
 
     The analysis itself numbers tokens from the start of the prefix. The result is empty if the analysed tokens differ,
     for example because a resumed run has repeated the step.
@@ -97,7 +97,8 @@ def tokens_of(
     analysed: Mapping[int, AnalysedToken],
     clip: ClipBounds | None = None,
 ) -> list[ShownToken]:
-    """Return a rollout's own tokens. ``advantage`` is its mean advantage, and ``clip`` has the recipe's clip bounds."""
+    """Return a rollout's own tokens. ``advantage`` is the rollout's mean advantage, and ``clip`` contains the recipe's
+    clip bounds."""
     ids = record["token_ids"]
     nothing: list[Any] = [None] * len(ids)
     sampled = record["trainable"] or [True] * len(ids)

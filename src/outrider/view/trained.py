@@ -20,7 +20,8 @@ class TrainedToken(NamedTuple):
 
 
 class ClipBounds(NamedTuple):
-    """The bounds of PPO's clip. ``per_token`` is True if they apply to each token's ratio, not to the response's."""
+    """The bounds of PPO's clip. ``per_token`` is True if the bounds apply to each token's ratio, and False if they
+    apply to the response's ratio."""
 
     low: float
     high: float
@@ -35,8 +36,8 @@ class ClipBounds(NamedTuple):
 
 
 def clip_of(config: Mapping[str, Any]) -> ClipBounds | None:
-    """Return the clip bounds in a run's configuration; None for a surrogate without a clip, or if Outrider 0.1 wrote
-    the configuration.
+    """Return the clip bounds in a run's configuration; None if the surrogate has no clip, or if Outrider 0.1 wrote the
+    configuration.
 
     The result is also None if training clips a ratio other than the recorded one. With an off-policy correction, the
     clipped ratio's denominator is the learner's probability, not the sampler's. With the prefix policy ``repeat``, a

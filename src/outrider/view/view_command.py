@@ -33,7 +33,7 @@ def view_command(
         paths: run folders, other frameworks' rollout files, or bench folders (all runs of a bench are served).
         locate: function that finds a model's tokenizer by the model's name.
         port: port to listen on; 0 selects any free port.
-        host: address to listen on. For any address except localhost, requests need a token, which is printed.
+        host: address to listen on. For any address except localhost, requests need a token, which the command prints.
         columns: for other frameworks' files, the record field for each column; see :func:`outrider.importers.read`.
         say: function that prints messages.
 

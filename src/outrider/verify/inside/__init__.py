@@ -1,2 +1,2 @@
-"""The code inside the sandbox. A new process runs it for every verdict, so it imports only standard modules that load
-quickly."""
+"""The code inside the sandbox. A new process runs this code for every verdict, so the code imports only standard
+modules that load quickly."""

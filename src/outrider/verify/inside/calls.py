@@ -1,9 +1,9 @@
-"""Lets tests call the tested program, which runs in another process. This module has the code for both processes.
+"""Lets tests call the tested program, which runs in another process. This module contains the code for both processes.
 
 Results are returned as data: numbers, texts, and collections of them. An object of a class that the program defines
 stays in the program's process, and the tests receive a handle to the object. A handle can be called and iterated, and
-its attributes can be read and set. It equals only itself. So no ``__eq__``, ``__bool__`` or ``__class__`` of the
-program affects a test.
+its attributes can be read and set. It equals only itself. Therefore, no ``__eq__``, ``__bool__`` or ``__class__`` of
+the program affects a test.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ProgramEnded(BaseException):
 
 
 class Unsendable(BaseException):
-    """A test passes an object to the program that is not data, so the test cannot be run in this way."""
+    """A test passes the program an object that is not plain data, so the test cannot be run in this way."""
 
 
 class MissingError(Exception):
@@ -40,7 +40,7 @@ class MissingError(Exception):
 
 
 class TestedProgram:
-    """The tested program, as the tests can use it.
+    """The interface through which the tests use the tested program.
 
     Attributes:
         last: the last call and its outcome as text, for reports.
@@ -54,9 +54,9 @@ class TestedProgram:
         """Send a request to the program's process; return the result, or raise the program's exception.
 
         Raises:
-            ProgramEnded: the program ended before it answered.
+            ProgramEnded: the program ended before it replied.
             Unsendable: an argument is not data.
-            ValueError, TypeError, …: the answer is not valid.
+            ValueError, TypeError, …: the program's reply is not valid.
         """
         try:
             message = dumps((what, *arguments), other=_number_of)

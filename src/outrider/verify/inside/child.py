@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def fork(limits: Mapping[str, int], keep: Sequence[int]) -> int:
-    """Fork a child with resource limits, in which only the descriptors ``keep`` are open, as 0, 1, …; return its pid,
-    or 0 in the child."""
+    """Fork a child with resource limits. In the child, only the descriptors ``keep`` are open, and they are renumbered
+    0, 1, …. Return the child's pid, or 0 in the child."""
     parent, pid = os.getpid(), os.fork()
     if pid == 0:
         control(DIE_WITH_PARENT, signal.SIGKILL)

@@ -1,6 +1,7 @@
-"""Compares values that a program printed or returned with expected values: numbers by value, anything else exactly.
+"""Compares values that a program printed or returned with expected values. Numbers are compared by value, anything else
+exactly.
 
-Printed tokens are compared outside the sandbox. Returned values are compared in the testing process inside it.
+Printed tokens are compared outside the sandbox. Returned values are compared in the testing process inside the sandbox.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ def same_token(seen: str, expected: str, tolerance: float | None, case: bool) ->
     compared as text.
 
     Args:
-        tolerance: tolerance for decimal numbers; None: all tokens are compared as text; 0: only equal values match.
+        tolerance: tolerance for decimal numbers. If None, all tokens are compared as text. If 0, only equal values
+            match.
         case: whether upper and lower case are distinguished.
 
     >>> [same_token(seen, "0.5", 1e-6, True) for seen in ("0.5000004", "5e-1", ".5", "0.50001")]
@@ -81,7 +83,8 @@ def _near(seen: float, expected: float, tolerance: float) -> bool:
 
 
 def _decimal(text: str) -> tuple[bool, str, int] | None:
-    """Return sign, digits and power of ten of a decimal number, equal for all its spellings; None for other texts."""
+    """Return the sign, the digits and the power of ten of a decimal number. All spellings of a number give the same
+    result. Return None for any other text."""
     # parsed without `re` and `decimal`, which load slowly in every sandbox that imports this module
     mantissa, mark, exponent = text.removeprefix("-").replace("E", "e").partition("e")
     whole, _, fraction = mantissa.partition(".")

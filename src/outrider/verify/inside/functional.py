@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 def verify_calls(tested: TestedProgram, job: dict[str, Any]) -> dict[str, Any]:
-    """Run the tests; return the result in the form of :func:`outrider.verify.inside.unit.verify_tests`.
+    """Run the tests, and return the result in the format of :func:`outrider.verify.inside.unit.verify_tests`.
 
     Args:
         tested: the program.
         job: a mapping with ``function`` (the function's name, or an empty text), ``cases``, ``tolerance`` and ``case``.
-            Each case has ``arguments``, ``expected`` (the accepted values) and ``spread``. ``spread`` is None, or the
-            members of the only argument if this argument is a list that may contain all arguments.
+            Each case has ``arguments``, ``expected`` (the accepted values) and ``spread``. If the only argument is a
+            list that may contain all arguments, ``spread`` has the members of this list; otherwise, ``spread`` is None.
     """
     stage, at = "load", 0
     try:
@@ -83,7 +83,7 @@ def _function(tested: TestedProgram, method: bool, name: str) -> Any:
 def _takes_one(function: Any, method: bool) -> bool:
     """Return whether a function can take one argument. If so, a list is passed as this argument, not as all arguments.
 
-    This function is called only if a test allows both readings of the list, and it reveals no expected value to the
+    This function is called only if a test allows both readings of the list. The call reveals no expected value to the
     program.
     """
     try:

@@ -1,7 +1,8 @@
 """The first process inside the sandbox, which reads a job from a pipe and starts the untrusted program as a child.
 
-The child runs as the same user as this process, but cannot attack it for three reasons. Process 1 receives no signals
-from inside the sandbox. It cannot be traced or read (``DUMPABLE`` is 0). There is no ``/proc``.
+The child runs as the same user as this process, but three facts prevent it from attacking this process. Process 1
+receives no signals from inside the sandbox. Process 1 cannot be traced or read (``DUMPABLE`` is 0). There is no
+``/proc``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Creates Linux namespaces by system calls only, for root and for ordinary users. Requires Linux 5.14 or later.
+"""Creates Linux namespaces with system calls only, for root and for ordinary users. Requires Linux 5.14 or later.
 
 Inside the namespaces, the sandboxed process runs as the unprivileged user 65534. If root started the process, it runs
-as user 65534 outside as well, because the kernel exempts root from the limit on the number of processes.
+as user 65534 outside the namespaces as well, because the kernel exempts root from the limit on the number of processes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def enter(shown: Sequence[str], hidden: Sequence[str], scratch: int) -> None:
-    """Create new namespaces, and return in the first process inside. The calling process waits outside, and never
+    """Create new namespaces, and return in the first process inside them. The calling process waits outside, and never
     returns.
 
     Inside the namespaces, there is no network and no other process. The only visible paths are ``shown``, read-only,
@@ -183,7 +183,8 @@ def _mount(source: str | None, target: str, kind: str | None, flags: int, option
 
 
 def _wait_outside(child: int) -> None:
-    """Wait outside for the first process, and never return. When it ends, the kernel ends all processes inside."""
+    """Wait outside the namespaces until the first process ends, and never return. When the first process ends, the
+    kernel ends all processes inside."""
     os.closerange(0, 3)
     ended, status = 0, 0
     while not ended:  # a pending SIGCHLD may come from the helper process

@@ -1,7 +1,7 @@
 """Encodes plain data as bytes and decodes them, for messages to and from a hostile process.
 
-An encoded value is a tag, a count in eight bytes, and as many bytes or members as the count says. For any bytes,
-:func:`loads` either creates only the types in this file, with at most one member per byte, or raises an error.
+An encoded value is a tag, an eight-byte count, and that number of bytes or members. For any input, :func:`loads` either
+raises an error or creates only the types in this file, with at most one member per byte.
 """
 
 # Pickle may execute the data it reads, marshal trusts its data, and importing JSON takes longer than all other code.
@@ -34,7 +34,7 @@ def dumps(value: Any, other: Callable[[Any], int] | None = None) -> bytes:
 
     Raises:
         TypeError: an object is not plain data, and ``other`` is None.
-        RecursionError: the value is nested too deep, or contains itself.
+        RecursionError: the value is nested too deeply, or contains itself.
 
     >>> loads(dumps({"a": [1, 2.5, None], (1, "b"): {3}}))
     {'a': [1, 2.5, None], (1, 'b'): {3}}
@@ -57,8 +57,8 @@ def loads(data: bytes, other: Callable[[int], Any] | None = None) -> Any:
 
     Args:
         data: bytes from :func:`dumps`, or from a hostile process.
-        other: function that returns the object for a number that was sent instead of it; None: such numbers raise an
-            error.
+        other: function that returns the object for a number that was sent instead of the object. If None, such numbers
+            raise an error.
 
     Raises:
         ValueError, TypeError, RecursionError, OverflowError, MemoryError: the bytes do not encode a value.
@@ -172,7 +172,8 @@ class Frames:
         return b"".join(parts)
 
     def _wait(self) -> None:
-        """Do nothing; called before each read. A subclass with a deadline overrides this method to wait for data."""
+        """Do nothing. This method is called before each read. A subclass with a deadline overrides it to wait for
+        data."""
 
 
 class Ignoring:

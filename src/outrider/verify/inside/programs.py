@@ -59,7 +59,8 @@ def run_as_main(source: str) -> None:
 
 
 def module_of(source: str, name: str) -> Any:
-    """Create a program's module, and a file with its source, since some programs read their own file."""
+    """Create a program's module. Also write the program's source to a file, since some programs read their own source
+    file."""
     module: Any = type(sys)(name)
     module.__file__ = os.path.join(os.getcwd(), "solution.py")
     with Ignoring(OSError):  # the disk may be full, or an earlier run may have created a folder with this name

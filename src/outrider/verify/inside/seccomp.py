@@ -1,4 +1,4 @@
-"""Installs a filter of system calls for all processes in the sandbox, against attacks that namespaces do not prevent.
+"""Installs a system call filter for all processes in the sandbox, against attacks that namespaces do not prevent.
 
 Namespaces leave three attacks open. Some address families ignore the network namespace: ``AF_VSOCK`` reaches the host
 of a virtual machine. Some calls let a process affect another process of the same user. In containers, a process may

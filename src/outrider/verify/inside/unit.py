@@ -1,7 +1,7 @@
-"""Runs tests of functions in this process. The tests call the program over a pipe, since it runs in a child process.
+"""Runs tests of functions in this process. The tests call the program, which runs in a child process, over a pipe.
 
-The child is forked before the tests arrive, and it receives one call at a time. So it never sees the tests or their
-expected values. This process decides whether a test has passed.
+The child is forked before the tests arrive, and it receives one call at a time. Therefore, the child never sees the
+tests or their expected values. This process decides whether a test has passed.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ def _error_text(error: BaseException) -> str:
 
 
 def _line(test: int) -> int:
-    """Return the number of the innermost test line in the current exception's traceback; 0 if it has no test line."""
+    """Return the number of the innermost test line in the current exception's traceback; 0 if the traceback has no test
+    line."""
     trace, line = sys.exc_info()[2], 0
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == f"test {test}":
