@@ -21,7 +21,7 @@ The following parts were not compared, in most cases because they have no counte
 - `gae` and the optimal token baselines, which need a critic or sums over the vocabulary;
 - `opo`, whose baseline is a mean weighted by length, and `gdpo`, which combines several rewards;
 - the losses `dppo_tv`, `dppo_kl`, `dro` and `bypass_mode`;
-- `kl_penalty` with `abs`, and with `k1+` and `k3+`, which have the gradient of k2.
+- the values `abs`, `k1+` and `k3+` of `kl_penalty`; the last two have the gradient of the estimator k2.
 
 In TRL:
 
@@ -66,8 +66,8 @@ def page() -> str:
         "log-probability. If the last column gives a reason for a difference, the number in parentheses is the "
         "difference that remains once this reason is taken into account. "
         "[`tests/credit/test_comparison.py`](../tests/credit/test_comparison.py) requires a remaining difference of at "
-        "most 1e-6. The test runs in "
-        "[the environment of the comparison](use-outside.md#the-environment-of-the-comparison).",
+        "most 1e-6. This test needs verl and TRL, which you can install as described in "
+        "[The environment of the comparison](use-outside.md#the-environment-of-the-comparison).",
         "",
     ]
     for title, said, table in TABLES:
