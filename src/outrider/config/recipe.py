@@ -106,8 +106,8 @@ class Recipe(Options):
     )
     credit: dict[str, CreditChain] = Field(
         description=(
-            "ordered list of the components that compute advantages from rewards, for each loss stream (a separately "
-            "weighted part of the loss)"
+            "for each loss stream (a separately weighted part of the loss), the ordered list of components that "
+            "compute advantages from rewards"
         )
     )
     reward: RewardOptions = Field(default_factory=RewardOptions)

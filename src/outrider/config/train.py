@@ -91,8 +91,8 @@ class EvaluateOptions(Options):
         2000,
         ge=0,
         description=(
-            "number of bootstrap resamples over problems, from which confidence intervals are computed; 0: no "
-            "confidence intervals"
+            "number of bootstrap resamples of the problems, used to compute confidence intervals; 0: no confidence "
+            "intervals"
         ),
     )
     seed: int = Field(

@@ -61,8 +61,8 @@ class Covariance(Shaper):
         ge=0,
         le=1,
         description=(
-            "factor on the advantages of the tokens with the highest covariance; 0: no gradient from these tokens; 1: "
-            "no change"
+            "factor by which the advantages of the tokens with the highest covariance are multiplied; 0: no gradient "
+            "from these tokens; 1: no change"
         ),
     )
 
