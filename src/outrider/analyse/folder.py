@@ -27,7 +27,7 @@ class AnalysisFolder:
     """The output folder of an analysis, which has these files:
 
     ======================  ==========================================================================
-    ``about.json``          the analysis and its settings, the identity of model and rollouts, all parts
+    ``about.json``          the analysis and its settings, a hash of the rollouts, and the list of parts
     ``parts/*.parquet``     the rows, ``<split>-<step>-<number>.parquet``; a file is complete or absent
     ``vocabulary.parquet``  ``token_id`` and ``text`` of every token of the model
     ======================  ==========================================================================

@@ -106,8 +106,8 @@ class Table(Task):
     skip: Skipped | list[Skipped] | None = Field(
         None,
         description=(
-            "rows to skip: rows without an answer or question (empty), or rows with too long a prompt (long); null: "
-            "raise an error for all these rows"
+            "rows to skip: rows without an answer or question (empty), or rows whose prompt is too long for the "
+            "model (long); null: raise an error if there are such rows"
         ),
     )
     solution: str | None = Field(
@@ -116,7 +116,10 @@ class Table(Task):
     id: str | None = Field(None, description="table field that holds the problem's id; null: use a hash of the prompt")
     level: str | None = Field(
         None,
-        description="table field with the level (such as difficulty), required in held-out data; null: no levels",
+        description=(
+            "table field that holds each problem's level, such as its difficulty; required in held-out data; null: "
+            "no levels"
+        ),
     )
     levels: list[str] = Field([], description="levels whose problems are used for training; []: all levels")
     verifier: Annotated[Verifier, ComponentOf(VERIFIERS, "verifier", Verifier)] = Field(
