@@ -235,8 +235,8 @@ def given_keys(names: Sequence[str | Recipe], overrides: Sequence[str] | Mapping
 def load_recipes(
     names: Sequence[str | Recipe], overrides: Sequence[str] | Mapping[str, Any], setting: str | None = None
 ) -> dict[str, Recipe]:
-    """Load recipes from shipped names, files or recipe objects, with the same setting and overrides for all. Return
-    them by name.
+    """Load recipes, given as names of shipped recipes, files or recipe objects, with the same setting and overrides for
+    all. Return them by name.
 
     Raises:
         UserError: a recipe cannot be read, two recipes have the same name, an override sets a key that the bench sets,
