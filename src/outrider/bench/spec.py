@@ -38,8 +38,8 @@ class Tune(Options):
     values: dict[str, list[Any]] = Field(
         min_length=1,
         description=(
-            "candidate values of each hyperparameter, by dotted recipe key such as learn.lr; every combination of "
-            "values is tested"
+            "mapping from each hyperparameter's dotted recipe key, such as learn.lr, to the list of values to try; "
+            "every combination of values is tested"
         ),
     )
     tokens: int = Field(ge=1, description="length of each tuning run, in generated tokens")

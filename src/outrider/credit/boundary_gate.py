@@ -44,8 +44,8 @@ class BoundaryGate(Shaper):
         0.01,
         ge=0,
         description=(
-            "minimum slope u of pass@k, divided by n + 1 for a group of n rollouts; groups below this minimum get "
-            "advantage 0"
+            "minimum of u / (n + 1), where u is the slope of pass@k and n is the group's number of rollouts; groups "
+            "below this minimum get advantage 0"
         ),
     )
 

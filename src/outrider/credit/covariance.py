@@ -52,8 +52,8 @@ class Covariance(Shaper):
         gt=0,
         le=1,
         description=(
-            "fraction of the group's tokens whose advantages are scaled: those with the highest covariance between "
-            "log-probability and advantage"
+            "fraction of the group's tokens to choose; the tokens with the highest covariance between "
+            "log-probability and advantage are chosen, and their advantages are scaled"
         ),
     )
     weight: float = Field(

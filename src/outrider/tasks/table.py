@@ -111,7 +111,7 @@ class Table(Task):
         ),
     )
     solution: str | None = Field(
-        None, min_length=1, description="field of the training table with a worked solution; null: no solutions"
+        None, min_length=1, description="field of the training table that holds a worked solution; null: no solutions"
     )
     id: str | None = Field(None, description="table field that holds the problem's id; null: use a hash of the prompt")
     level: str | None = Field(
