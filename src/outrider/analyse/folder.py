@@ -127,7 +127,7 @@ def compute_parts(
 ) -> None:
     """Compute and write all missing parts, divided among the ranks, with one progress bar.
 
-    After Ctrl-C, the finished parts are on disk. Calling the function again computes the remaining parts.
+    After Ctrl-C, the finished parts remain on disk. Calling the function again computes the remaining parts.
     """
     places = {part: folder.place(part_name(split, part)) for part in parts}
 

@@ -1,4 +1,4 @@
-"""Loads recipes by name or path, in a setting, with overrides by dotted key."""
+"""Loads a recipe by name or path, and combines it with a setting and with overrides of single keys."""
 
 from __future__ import annotations
 

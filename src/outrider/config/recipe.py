@@ -1,4 +1,4 @@
-"""The recipe, a typed value with everything that defines a run."""
+"""The recipe, a typed object that contains everything that defines a run."""
 
 from __future__ import annotations
 

@@ -116,10 +116,7 @@ class Table(Task):
     id: str | None = Field(None, description="table field that holds the problem's id; null: use a hash of the prompt")
     level: str | None = Field(
         None,
-        description=(
-            "table field that holds each problem's level, such as its difficulty; required in held-out data; null: "
-            "no levels"
-        ),
+        description="field with each problem's difficulty or other level, required in held-out data; null: no levels",
     )
     levels: list[str] = Field([], description="levels whose problems are used for training; []: all levels")
     verifier: Annotated[Verifier, ComponentOf(VERIFIERS, "verifier", Verifier)] = Field(
