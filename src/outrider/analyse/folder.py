@@ -26,11 +26,11 @@ _LOCK = ".lock"
 class AnalysisFolder:
     """The output folder of an analysis, which has these files:
 
-    ======================  ==========================================================================
-    ``about.json``          the analysis and its settings, a hash of the rollouts, and the list of parts
+    ======================  ==================================================================================
+    ``about.json``          the analysis and its settings, hashes of the weights and rollouts, and all part names
     ``parts/*.parquet``     the rows, ``<split>-<step>-<number>.parquet``; a file is complete or absent
     ``vocabulary.parquet``  ``token_id`` and ``text`` of every token of the model
-    ======================  ==========================================================================
+    ======================  ==================================================================================
 
     A written part never changes. Readers need no lock and may read while the analysis runs.
     """

@@ -85,7 +85,10 @@ class PooledVerifier(Verifier):
     workers: int = Field(
         1,
         ge=1,
-        description="number of verifier processes per training process; verifier processes check responses in parallel",
+        description=(
+            "number of verifier processes for each training or evaluation process; verifier processes check "
+            "responses in parallel"
+        ),
     )
 
 
