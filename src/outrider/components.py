@@ -17,8 +17,8 @@ class ComponentOf:
     """Annotates a field that contains a component: ``Annotated[Stage, ComponentOf(STAGES, "stage", Stage)]``.
 
     A recipe writes a component as a mapping with one key, such as ``{uniform: {n: 8}}``, or as a bare name, such as
-    ``uniform``, which means the component with its defaults. The name is that of a shipped component, that of a
-    component in an installed package (:mod:`outrider.plugins`), or an import path such as ``my_methods.py:Retry``. In
+    ``uniform``, which means the component with its defaults. The name identifies a shipped component or a component in
+    an installed package (:mod:`outrider.plugins`). It may also be an import path such as ``my_methods.py:Retry``. In
     Python, a component may also be an instance, which the recipe copies. A component is parsed to an instance of its
     class, and dumped as a mapping with all defaults filled in. With ``bare``, a component without options is dumped as
     its name. The location of an error in an option includes the component's name: ``explore.0.uniform.n``.

@@ -36,8 +36,8 @@ class RolloutSelection(Options):
         None,
         ge=1,
         description=(
-            "maximum number of rollouts to analyse per training step, evenly spaced among the step's rollouts; null: "
-            "all rollouts"
+            "maximum number of rollouts to analyse per training step; if a step has more, evenly spaced rollouts are "
+            "chosen; null: all rollouts"
         ),
     )
 
@@ -126,7 +126,10 @@ class Intervene(RolloutSelection):
     k: int = Field(
         8,
         ge=1,
-        description="number of continuations to sample after the original token, and as many after its replacement",
+        description=(
+            "number of continuations to sample after each token; the original token and its replacement get the same "
+            "number"
+        ),
     )
     seed: int = Field(
         0,

@@ -26,11 +26,11 @@ _LOCK = ".lock"
 class AnalysisFolder:
     """The output folder of an analysis, which has these files:
 
-    ======================  ==========================================================================
-    ``about.json``          the analysis and its settings, the identity of model and rollouts, all parts
+    ======================  ==================================================================================
+    ``about.json``          the analysis and its settings, hashes of the weights and rollouts, and all part names
     ``parts/*.parquet``     the rows, ``<split>-<step>-<number>.parquet``; a file is complete or absent
     ``vocabulary.parquet``  ``token_id`` and ``text`` of every token of the model
-    ======================  ==========================================================================
+    ======================  ==================================================================================
 
     A written part never changes. Readers need no lock and may read while the analysis runs.
     """
@@ -127,7 +127,7 @@ def compute_parts(
 ) -> None:
     """Compute and write all missing parts, divided among the ranks, with one progress bar.
 
-    After Ctrl-C, the finished parts are on disk. Calling the function again computes the remaining parts.
+    After Ctrl-C, the finished parts remain on disk. Calling the function again computes the remaining parts.
     """
     places = {part: folder.place(part_name(split, part)) for part in parts}
 

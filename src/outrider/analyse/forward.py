@@ -94,8 +94,8 @@ def head_values(
     masses: Sequence[float] = (),
     chunk: int = CHUNK,
 ) -> list[Tensor]:
-    """Compute the fields of :class:`TokenValues` from hidden states, for ``chunk`` logits at a time, and return them as
-    tensors.
+    """Compute the fields of :class:`TokenValues` from hidden states, and return them as tensors. Only about ``chunk``
+    logits are in memory at a time.
 
     The precision is float32 or higher. The error norm is computed from the probabilities of all other tokens, so that
     its relative error stays small for a token with a probability near 1.

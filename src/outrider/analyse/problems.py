@@ -1,4 +1,4 @@
-"""Finds the problems of rollouts on disk, since rollouts contain only problem ids."""
+"""Finds the problems that belong to the rollouts of a run, since stored rollouts contain only problem ids."""
 
 from __future__ import annotations
 

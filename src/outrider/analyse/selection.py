@@ -50,7 +50,7 @@ class AnalysisPlan(NamedTuple):
     """All rollouts to analyse.
 
     Attributes:
-        split: split of the rollouts, such as ``train``.
+        split: which rollouts of the run were selected, such as ``train``.
         limit: maximum number of rollouts per step; None: no limit.
         steps: the chosen rollouts of each step.
         digest: hash of the rollouts' tokens. A resumed analysis must have the same hash.
@@ -109,12 +109,12 @@ def select(run: Path, selection: RolloutSelection) -> AnalysisPlan:
 
 
 def token_parts(plan: AnalysisPlan) -> list[WorkUnit]:
-    """Divide an analysis of tokens into parts, whose cost is the number of tokens."""
+    """Divide an analysis of tokens into parts. The cost of a part is its number of tokens."""
     return plan.cut(lambda tokens: tokens, PART_TOKENS)
 
 
 def intervention_parts(plan: AnalysisPlan, options: Intervene) -> list[WorkUnit]:
-    """Divide an intervention into parts, whose cost is the number of continuations."""
+    """Divide an intervention into parts. The cost of a part is its number of continuations."""
     return plan.cut(lambda tokens: continuations(tokens, options), PART_CONTINUATIONS)
 
 

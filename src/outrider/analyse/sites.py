@@ -23,7 +23,7 @@ class Site(NamedTuple):
     Attributes:
         rollout: the rollout with the response.
         at: index of the token among the rollout's tokens, not counting the inherited prefix of a branch.
-        values: the policy's values for the same tokens.
+        values: the policy's values for the rollout's tokens, to which ``at`` also refers.
     """
 
     rollout: Rollout

@@ -102,7 +102,7 @@ def branching_column(mass: float) -> str:
 
 def key_columns(split: str, step: int, rollouts: Sequence[Rollout]) -> dict[str, Any]:
     """Return the columns that identify a row's token. ``position`` is the token's index in the whole response,
-    including its prefix. ``length`` is the length of the whole response."""
+    including the prefix of a branch. ``length`` is the length of the whole response."""
     tokens = sum(r.trainable_tokens for r in rollouts)
     positions = [r.branch_at + np.arange(len(r.token_ids)) for r in rollouts]
     return {

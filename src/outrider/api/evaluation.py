@@ -45,7 +45,7 @@ class EvaluationResult(Evaluation):
 
 
 def result_of(data: Mapping[str, Any]) -> EvaluationResult:
-    """Return the evaluation result for the JSON data that a run folder stores."""
+    """Build an evaluation result from the JSON data that a run folder stores."""
     found = Evaluation.from_json(data)
     return EvaluationResult(**{field.name: getattr(found, field.name) for field in fields(found)})
 
@@ -77,7 +77,8 @@ def evaluate(
     Args:
         model: a folder, a hub name, ``base:<name>``, or a pair ``(model, tokenizer)`` from transformers, which is
             written to ``data/`` next to ``out``.
-        task: a task, or a task as written in a recipe, such as ``"countdown"`` or ``{"table": {…}}``.
+        task: a task object, or what a recipe would contain under ``task``, such as ``"countdown"`` or ``{"table":
+            {…}}``.
         protocol: evaluation protocol to use, named after a paper: dr-grpo, dars, xrpo or still.
         n: samples per problem.
         problems: number of held-out problems; a suite uses all of its problems by default.

@@ -23,7 +23,8 @@ def sft(
     The command ``outrider sft`` calls the same code. After an interruption, the same call continues the fine-tuning.
 
     Args:
-        task: a task with solutions, or a task as written in a recipe, such as ``"countdown"``.
+        task: a task object, or what a recipe would contain under ``task``, such as ``"countdown"``; the task must
+            provide solutions.
         base: the model to fine-tune (``config`` must then set ``learn.lr``); None: a new small model.
         config: option values by dotted key, such as ``{"steps": 2000, "learn.lr": 2e-3}``.
         out: the model folder; default ``runs/sft-<task>-<seed>``.

@@ -13,7 +13,8 @@ from outrider.errors import UserError
 
 
 def name_of_model(model: Any) -> str:
-    """Return a model's name or path as text. For a pair of model and tokenizer, return a placeholder for its folder.
+    """Return a model's name or path as text. For a pair of model and tokenizer, which has no path yet, return a
+    placeholder.
 
     Raises:
         UserError: ``model`` is neither a name nor a path nor a pair of model and tokenizer.
@@ -59,7 +60,7 @@ def write_model(model: tuple[Any, Any], folder: Path) -> str:
 
 
 def _without_padding(file: Path) -> bytes:
-    """Return the content of a tokenizer's file without the padding and truncation settings that the tokenizer's last
-    call has left."""
+    """Return the content of a tokenizer's file without the padding and truncation settings, which only reflect the
+    tokenizer's last call."""
     data = json.loads(file.read_bytes())
     return json.dumps({key: value for key, value in data.items() if key not in ("padding", "truncation")}).encode()

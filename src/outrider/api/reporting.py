@@ -14,7 +14,8 @@ def report(path: str | Path, *, columns: Mapping[str, str] | None = None, out: s
     """Check a run for issues, and write ``report.html`` and ``report.json`` with findings (detected issues), curves and
     rollouts.
 
-    The command ``outrider report`` calls the same code. Notices about unreadable parts are printed to standard error.
+    The command ``outrider report`` calls the same code. Notices about unreadable parts of the run are printed to
+    standard error.
 
     Args:
         path: a run folder, or rollouts of another framework.
@@ -39,7 +40,8 @@ def report(path: str | Path, *, columns: Mapping[str, str] | None = None, out: s
 def compare(*runs: str | Path, columns: Mapping[str, str] | None = None, out: str | Path | None = None) -> Report:
     """Compare each run with the first run, problem by problem, at equal numbers of generated tokens.
 
-    The command ``outrider compare`` calls the same code. Notices about unreadable parts are printed to standard error.
+    The command ``outrider compare`` calls the same code. Notices about unreadable parts of a run are printed to
+    standard error.
 
     Args:
         runs: run or evaluation folders, or rollouts of another framework.

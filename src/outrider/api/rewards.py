@@ -90,7 +90,7 @@ def _given_again(name: str, options: Mapping[str, Any], reward: Any) -> Any:
 
 
 def style_of(function: Callable[..., Any]) -> Style:
-    """Return the calling convention of a reward function, which the names of its parameters determine.
+    """Return the calling convention of a reward function, which is inferred from the names of its parameters.
 
     >>> style_of(lambda completions, **columns: [0.0]), style_of(lambda problem, completion: 1.0)
     ('trl', 'plain')

@@ -129,7 +129,8 @@ class Run:
         return made.findings
 
     def plot(self) -> Figure:
-        """Plot reward, pass@1, entropy and groups by outcome over the run, and pass@k before and after training."""
+        """Plot four quantities over the run (reward, pass@1, entropy, and numbers of groups by outcome), and pass@k
+        before and after training."""
         from outrider.screen.curves import curves_figure
         from outrider.screen.notebook import show_figures
 

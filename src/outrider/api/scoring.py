@@ -24,14 +24,16 @@ def score(
     columns: Mapping[str, str] | None = None,
     out: str | Path | None = None,
 ) -> Scored:
-    """Verify saved generations with a task's verifier. Return verdicts, pass@k and majority vote, with intervals.
+    """Verify saved generations with a task's verifier. Return verdicts, and pass@k and majority vote with confidence
+    intervals.
 
     The command ``outrider score`` calls the same code.
 
     Args:
         generations: a run folder, a file or folder of another framework, or rows in memory (a list of dicts, a pandas
             or polars frame, or a ``datasets.Dataset``).
-        task: a task, or a task as written in a recipe, such as ``"countdown"`` or ``{"table": {…}}``.
+        task: a task object, or what a recipe would contain under ``task``, such as ``"countdown"`` or ``{"table":
+            {…}}``.
         problems: number of held-out problems; None: all problems of a table or a suite.
         columns: map from Outrider's column names to the fields of the rows, such as ``{"problem": "prompt", "text":
             "response"}``.

@@ -181,8 +181,8 @@ class Session:
         return result_of(folder.evaluations()[step])
 
     def finish(self) -> None:
-        """End the run. Evaluate if the recipe has an evaluation after training, save a checkpoint, and write the model
-        and a table of the results."""
+        """End the run. Save a checkpoint, and write the model and a table of the results. If the recipe has an
+        evaluation after training, evaluate first."""
         run = self._begun
         if self._evaluating:
             raise UserError("session.finish() is not for on_evaluation: return True from on_step")
@@ -206,7 +206,7 @@ class Session:
 
     @property
     def run(self) -> Run:
-        """The run in its current state, for reading. The property can also be read after the ``with`` block."""
+        """The run so far, as a :class:`outrider.Run`. The property can also be read after the ``with`` block."""
         return Run(self.path)
 
     @property

@@ -42,7 +42,7 @@ def train(
 
     Args:
         recipe: a shipped recipe, a YAML file, or a recipe from :func:`outrider.load_recipe`.
-        setting: name of a setting, which sets model, task, lengths and budget.
+        setting: name of a setting, which determines the model, the task, maximum lengths and the budget.
         model: a folder, a hub name, a shipped ``base:<name>``, or a pair ``(model, tokenizer)`` from transformers,
             which is written to ``data/`` next to the run folder. Without a setting, lengths and learning rate come from
             the recipe, and ``data`` is required.
@@ -55,7 +55,8 @@ def train(
             ``(completions, **columns)``, or a verifier as written in a recipe. A function from a notebook is called in
             this process, without a time limit. A list of rewards becomes a weighted sum.
         reward_weights: weights of the rewards in a list; default: 1 for each reward.
-        success_at: minimum score at which a response counts as correct, for one or several reward functions; default 1.
+        success_at: minimum score at which a response counts as correct; default 1. The score is the value of the reward
+            function or, for a list of rewards, their weighted sum.
         environment: the environment class, or its import path; see ``docs/environments.md``.
         stages: stages to run after the recipe's own stages.
         config: option values by dotted key, such as ``{"learn.lr": 1e-6}``; these values override the arguments above.

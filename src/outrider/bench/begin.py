@@ -42,7 +42,8 @@ def refuse_another(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> No
     """Raise an error if the folder contains a bench with different options, or files that belong to no bench.
 
     Raises:
-        UserError: the folder contains something else; the message names the option that differs, or the file.
+        UserError: the folder contains a different bench or other files; the message names the option that differs, or
+            the file.
     """
     if (out / _SPEC).is_file():
         began = bench_of(read_yaml((out / _SPEC).read_text("utf-8"), _SPEC))
@@ -81,7 +82,7 @@ def _sizes_of(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Pa
 def _gone_on_with(about: dict[str, Any]) -> dict[str, Any]:
     """Return the environment recorded when the bench started, with all later changes, and with the latest command.
 
-    The latest command reproduces the whole bench, since later commands may add seeds and recipes.
+    A later command may add seeds and recipes, so only the latest command reproduces the whole bench.
     """
     now, later = environment(), about.get("later", [])
     parts = ("versions", "platform", "git")

@@ -37,7 +37,8 @@ def run_bench(planned: Planned, out: Path, at_once: int | None = None) -> BenchR
     are still executed and reported.
 
     Raises:
-        UserError: ``at_once`` is out of range, ``out`` contains something else, or another process uses ``out``.
+        UserError: ``at_once`` is out of range, ``out`` contains a different bench or other files, or another process
+            uses ``out``.
     """
     bench, recipes, _ = planned
     cores = usable_cores()

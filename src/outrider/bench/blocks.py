@@ -1,5 +1,5 @@
-"""Builds tables of estimates. Each number has its interval, and a mark if the interval is unreliable due to few
-seeds."""
+"""Builds tables of estimates. Each number is shown with its confidence interval. A mark shows that an interval is
+unreliable, because it is based on few seeds."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def block(
     """Return a table whose cells may be estimates over seeds. Estimates over few seeds get a mark, which a note
     explains.
 
-    An :class:`~outrider.measure.Interval` is never marked. It is therefore used for numbers that do not depend on
-    seeds, such as a pass rate of the policy before training (:func:`apart_from_seeds`). An estimate without a value
+    An :class:`~outrider.measure.Interval` is never marked. Intervals are therefore used for numbers that do not depend
+    on seeds, such as a pass rate of the policy before training (:func:`apart_from_seeds`). An estimate without a value
     becomes an empty cell.
 
     >>> made = block("t", "T", ["recipe", "pass@1"], [["a", Estimate(0.5, 0.4, 0.6, 2, 9)], ["b", None]])

@@ -200,7 +200,7 @@ def override(key: str, value: Any) -> str:
 
 def in_turn(rows: Collection[Sequence[Cell]]) -> list[Cell]:
     """Return the first cell of every row, then the second cell of every row, and so on. An interrupted bench therefore
-    has runs of all recipes."""
+    has about the same number of runs for each recipe."""
     longest = max(map(len, rows), default=0)
     return [row[i] for i in range(longest) for row in rows if i < len(row)]
 

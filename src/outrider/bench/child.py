@@ -1,5 +1,5 @@
-"""Executes ``outrider train`` in the process of one run. The process is pinned to one core, and is killed if the bench
-dies."""
+"""Executes ``outrider train`` for one run, in the run's own process. The process is pinned to one core, and is killed
+if the bench dies."""
 
 from __future__ import annotations
 

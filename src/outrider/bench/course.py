@@ -1,4 +1,4 @@
-"""Computes statistics other than final success: mean success over training, and problems that became solved or
+"""Computes statistics other than final success: mean success over training, and which problems became solved or
 unsolved."""
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def on_the_way(before: Arm, arm: Arm, k: int) -> Measured:
 
     Of two recipes with equal final pass@k, the recipe whose pass@k rises earlier has the higher mean. Linear
     interpolation underestimates a curve that rises fast at first. The bias is largest with few evaluations and for the
-    recipe that rises fastest. If a problem's pass@k is unknown at some evaluation of a seed, the problem is excluded
-    for this seed.
+    recipe that rises fastest. If a problem's pass@k is unknown at any evaluation of a run, the problem is excluded for
+    this run's seed.
     """
     shares = np.array([0.0, *(point.share for point in arm.points)])
     widths = np.diff(shares)

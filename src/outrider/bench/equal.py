@@ -54,9 +54,9 @@ def at_equal_pass1(before: Arm, base: Arm, arm: Arm, k: int) -> Equal:
 
     where the sign is + if m is ``arm``. The mean of d over seeds s and problems p is D. By the delta method, d - D is
     the first-order effect of a seed and a problem on D, including their effect on w. Therefore
-    :func:`~outrider.bench.crossed.estimate` computes the interval from d. The highest point of m and the crossed
-    segment of o are treated as fixed. If two points of m are nearly equal in pass@1 but not in pass@k, the interval is
-    too narrow (simulated in docs/intervals.md).
+    :func:`~outrider.bench.crossed.estimate` computes the interval from d. The interval treats two choices as fixed:
+    which point of m is highest, and between which two points o reaches this pass@1. If two points of m are nearly equal
+    in pass@1 but not in pass@k, the interval is too narrow (simulated in docs/intervals.md).
 
     Assumes the same seeds in the same order in both arms, and linear curves between points. The intervals do not
     account for the error of linear interpolation, which decreases with the number of points. A problem is excluded if
@@ -113,8 +113,9 @@ def _at(level: float, run: Arm, spent: str, k: int) -> Floats:
 
 
 def _above(lower: _Line, other: _Line) -> Floats:
-    """Return pass@k at the highest point of ``lower`` minus pass@k on the interpolated curve of ``other``. The result
-    has shape ``[S, P]`` and is linearised in the data."""
+    """Return pass@k at the highest point of ``lower`` minus interpolated pass@k of ``other`` at the same pass@1. The
+    result has shape ``[S, P]``; each entry includes the first-order effect of its seed and problem on the interpolation
+    weight."""
     level = lower.heights[lower.top]
     i = int((other.heights >= level).argmax())  # at least 1: both curves start at the same point, below the level
     rise = other.heights[i] - other.heights[i - 1]

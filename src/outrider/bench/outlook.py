@@ -99,8 +99,8 @@ class Outlook:
 
     @property
     def total(self) -> float:
-        """The total budget of all runs, in which a failed run counts only with the budget that it spent. If the runs
-        only evaluate, it is the number of runs."""
+        """The total budget of all runs. For a failed run, only the budget that it spent is counted. If the runs only
+        evaluate, it is the number of runs."""
         if not self._trains:
             return float(len(self._work))
         return sum(work.spent if work.over else work.cell.budget for work in self._work.values())

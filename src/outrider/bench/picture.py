@@ -1,4 +1,4 @@
-"""The figure of a bench: pass@k against pass@1 along training, and both metrics over generated tokens."""
+"""The figure of a bench: pass@k against pass@1 during training, and both metrics over generated tokens."""
 
 from __future__ import annotations
 

@@ -44,11 +44,12 @@ def planned(options: Mapping[str, Any], recipes: Mapping[str, Recipe], given: Co
     """Return a bench and its recipes, validated and ready to run.
 
     Args:
-        options: options of :class:`Bench`. The recipes' names are added, and the first recipe is the default base.
+        options: options of :class:`Bench`. ``recipes`` is set to the recipes' names, and the first recipe is the
+            default base.
         recipes: loaded recipes by name.
         given: dotted recipe keys that the user has set. ``points``, ``evaluate.problems`` and ``evaluate.n`` may be
-            lowered to fit the budget (:mod:`outrider.bench.proportion`). ``points`` keeps a value set in ``options``,
-            and the two others keep their values if they are in ``given``.
+            lowered to fit the budget (:mod:`outrider.bench.proportion`). ``points`` is not lowered if it is set in
+            ``options``, and the other two are not lowered if they are in ``given``.
 
     Raises:
         UserError: an option has an invalid value, the recipes cannot be compared, a recipe rejects a value to be tuned,

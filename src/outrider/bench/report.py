@@ -67,7 +67,7 @@ class BenchReport:
 
     @property
     def policy(self) -> list[str]:
-        """Names of the metrics that are measured on problems."""
+        """Names of the metrics that are measured on held-out problems, as opposed to the costs of a run."""
         return [*(f"pass@{k}" for k in self.before.ks), "greedy", "entropy"]
 
     @property
@@ -121,7 +121,7 @@ class BenchReport:
         return estimate(on_the_way(self.before, arm, 1))
 
     def on_the_way_against_base(self, arm: Arm) -> Estimate:
-        """Return the paired change of :meth:`on_the_way` from the base recipe."""
+        """Return the paired difference in :meth:`on_the_way` between ``arm`` and the base recipe."""
         both = self._paired(arm)
         return difference(*(on_the_way(self.before, side, 1) for side in both)) if both else _NOTHING
 
@@ -138,7 +138,8 @@ class BenchReport:
         return {name: estimate(of_problems(measured, chosen_P)) for name, chosen_P in by_rate(self.before.end).items()}
 
     def by_rate_against_base(self, arm: Arm) -> dict[str, Estimate]:
-        """Return the paired change of :meth:`by_rate` from the base recipe; NaN if there are no common seeds."""
+        """Return the paired differences in :meth:`by_rate` between ``arm`` and the base recipe; NaN if there are no
+        common seeds."""
         classes, both = by_rate(self.before.end), self._paired(arm)
         if both is None:
             return dict.fromkeys(classes, _NOTHING)

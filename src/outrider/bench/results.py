@@ -21,7 +21,7 @@ from outrider.runs.folder import RunFolder
 
 
 class Measured(NamedTuple):
-    """A metric of each seed on each problem, as a sum and a count.
+    """The values of a metric for each seed and problem, each stored as a sum and a count.
 
     A seed's value is the sum of totals over problems, divided by the sum of counts. For a mean over problems, an entry
     of ``counts_SP`` is 1 if the value is known, otherwise 0. For entropy per token, ``counts_SP`` is the number of

@@ -85,8 +85,8 @@ def equal_pass1(report: BenchReport) -> Section | None:
 
 
 def reached(report: BenchReport) -> Section:
-    """Return a section that shows when each recipe first reaches the base recipe's final pass@1, and its mean pass@1
-    over the budget."""
+    """Return a section that shows, for each recipe, when it first reaches the base recipe's final pass@1, and its own
+    mean pass@1 over the budget."""
     rows: list[list[BlockCell]] = []
     for arm in report.arms:
         place = report.reached(arm)

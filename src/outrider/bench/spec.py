@@ -38,8 +38,8 @@ class Tune(Options):
     values: dict[str, list[Any]] = Field(
         min_length=1,
         description=(
-            "candidate values of each hyperparameter, by dotted recipe key such as learn.lr; every combination of "
-            "values is tested"
+            "mapping from each hyperparameter's dotted recipe key, such as learn.lr, to the list of values to try; "
+            "every combination of values is tested"
         ),
     )
     tokens: int = Field(ge=1, description="length of each tuning run, in generated tokens")
@@ -235,8 +235,8 @@ def given_keys(names: Sequence[str | Recipe], overrides: Sequence[str] | Mapping
 def load_recipes(
     names: Sequence[str | Recipe], overrides: Sequence[str] | Mapping[str, Any], setting: str | None = None
 ) -> dict[str, Recipe]:
-    """Load recipes from shipped names, files or recipe objects, with the same setting and overrides for all. Return
-    them by name.
+    """Load recipes, given as names of shipped recipes, files or recipe objects, with the same setting and overrides for
+    all. Return them by name.
 
     Raises:
         UserError: a recipe cannot be read, two recipes have the same name, an override sets a key that the bench sets,

@@ -10,8 +10,8 @@ from outrider.screen.curves import MetricRows
 
 
 class StageSpending(NamedTuple):
-    """The tokens that one stage generated over whole runs. Rates are per 1,000 tokens of the stage, and NaN if the
-    stage generated no tokens.
+    """The tokens that one stage generated in all runs. Rates are per 1,000 tokens of the stage, and NaN if the stage
+    generated no tokens.
 
     Attributes:
         stage: position and name of the stage in the recipe, as in metric names, for example ``1-branch``.

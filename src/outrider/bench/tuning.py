@@ -72,9 +72,9 @@ def choose(tune: Tune, options: Sequence[Tried]) -> Choice:
     """Choose the first combination whose score is at most one standard error (of the paired difference) below the best
     score.
 
-    List learning rates in ascending order: noise alone then does not select a larger learning rate, which would narrow
-    the policy more. The rule is Breiman et al.'s one-standard-error rule for pruning trees (1984). Combinations with a
-    failed run are skipped.
+    List learning rates in ascending order. The rule then prefers smaller learning rates, and selects a larger one only
+    if its score is clearly better. (A larger learning rate reduces the policy's diversity more.) The rule is Breiman et
+    al.'s one-standard-error rule for pruning trees (1984). Combinations with a failed run are skipped.
     """
     whole = {place: t.criterion for place, t in enumerate(options) if t.criterion is not None and not t.failed}
     best = max(whole.values(), key=lambda criterion: estimate(criterion).value, default=None)

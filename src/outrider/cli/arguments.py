@@ -60,7 +60,8 @@ def print_yaml(data: dict[str, Any]) -> int:
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
-    """Add the repeatable option ``--column NAME=FIELD``, which maps column names of other frameworks' rollouts."""
+    """Add the repeatable option ``--column NAME=FIELD``, which maps one of Outrider's column names to a field of
+    another framework's rollouts."""
     parser.add_argument(
         "--column",
         action="append",
@@ -106,7 +107,7 @@ def finish_dry_run(checked: Preflight, lacks: str | None = None) -> int:
         lacks: reason why the run does not fit into memory; None if it fits.
 
     Raises:
-        UserError: the run would end with this error.
+        UserError: the real run would end with an error; the message is the same.
     """
     sys.stdout.writelines(f"# warning: {notice}\n" for notice in checked.notices)
     sys.stdout.flush()  # before an error message on stderr

@@ -1,5 +1,5 @@
-"""Handles cases in which stdout or stderr is closed, is on a full disk, or is no longer read (``outrider recipes |
-head``)."""
+"""Handles cases in which stdout or stderr is closed, is a file on a full disk, or is no longer read (``outrider recipes
+| head``)."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ def let_go_of_unread() -> bool:
 
 
 def let_go_of_full() -> bool:
-    """Return whether stdout is on a full disk. If stdout is on a full disk, the remaining output goes to the null
-    device."""
+    """Return whether stdout is a file on a full disk. If so, the remaining output goes to the null device."""
     try:
         os.write(sys.stdout.fileno(), b"\n")  # if this succeeds, the disk was not full
     except (OSError, ValueError):

@@ -56,12 +56,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def run_list(words: Sequence[str] = ()) -> int:
-    """Print name, paper and summary of all recipes that contain all words. Without words, also print recommendations.
+    """Print name, paper and summary of every recipe that contains all the given words. Without words, also print
+    recommendations.
 
     Each recipe is one line, which is wrapped at word boundaries on a terminal.
 
     Raises:
-        UserError: no recipe contains all words.
+        UserError: no recipe contains all the given words.
     """
     from outrider.config import list_recipes, list_settings
 

@@ -1,4 +1,5 @@
-"""``outrider validate``: check a task's gold answers, duplicates, overlap and prompt lengths before training."""
+"""``outrider validate``: check a task for wrong gold answers, duplicates, held-out problems in the training data, and
+long prompts before training."""
 
 from __future__ import annotations
 

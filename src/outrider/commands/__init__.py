@@ -1,1 +1,1 @@
-"""The functions behind Outrider's commands, which the command line and the Python API call."""
+"""The functions that implement Outrider's commands. Both the command line and the Python API call these functions."""

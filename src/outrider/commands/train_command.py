@@ -35,7 +35,7 @@ def train_command(recipe: Recipe, out: Path, resume: bool = False, force: bool =
     """Run a recipe in the folder ``out``, with the recipe's number of processes, and return the exit status.
 
     Raises:
-        UserError: the input has a mistake. The docs list such mistakes in a table.
+        UserError: the recipe, the arguments or the task's data have a mistake. The docs list such mistakes in a table.
         Terminated: SIGTERM was received. The run is saved after its last finished step.
     """
     make_base(recipe.model)

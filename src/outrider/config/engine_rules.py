@@ -1,5 +1,5 @@
 """Rejects a recipe if its engines do not support one of its options. The check runs when the recipe is read, before any
-compute."""
+computation starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads recipes by name or path, in a setting, with overrides by dotted key."""
+"""Loads a recipe by name or path, and combines it with a setting and with overrides of single keys."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def load_recipe(
     setting: str | None = None,
     model: str | None = None,
 ) -> Recipe:
-    """Load a recipe, by shipped name or from a YAML file, in a setting, and apply the overrides.
+    """Load a shipped recipe or a recipe's YAML file in a setting, and apply the overrides.
 
-    A recipe is a method, and may extend another recipe. A setting (a shipped name or a YAML file) defines where methods
-    are compared: model, task, lengths and budget. In the section ``settings``, a recipe can define its own values for
-    each setting. This section may also derive a setting (``released: {extends: paper, …}``) or drop an inherited
-    setting (``released: null``). If ``setting`` is None, the setting is Countdown, but a recipe that names its model
-    has no setting. :func:`outrider.config.setting.layers` defines the order of these layers, and
+    A recipe is a method, and may extend another recipe. A setting (a shipped setting or a YAML file) defines where
+    methods are compared: model, task, lengths and budget. In the section ``settings``, a recipe can define its own
+    values for each setting. This section may also derive a setting (``released: {extends: paper, …}``) or drop an
+    inherited setting (``released: null``). If ``setting`` is None, the setting is Countdown, but a recipe that names
+    its model has no setting. :func:`outrider.config.setting.layers` defines the order of these layers, and
     :func:`outrider.config.merge.assign` defines how one layer overwrites another.
 
     An override is ``key=value``, with a dotted key and a YAML value, as in ``explore.0.n=16``. If several overrides

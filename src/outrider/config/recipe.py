@@ -1,4 +1,4 @@
-"""The recipe, a typed value with everything that defines a run."""
+"""The recipe, a typed object that contains everything that defines a run."""
 
 from __future__ import annotations
 
@@ -106,8 +106,8 @@ class Recipe(Options):
     )
     credit: dict[str, CreditChain] = Field(
         description=(
-            "ordered list of the components that compute advantages from rewards, for each loss stream (a separately "
-            "weighted part of the loss)"
+            "for each loss stream (a separately weighted part of the loss), the ordered list of components that "
+            "compute advantages from rewards"
         )
     )
     reward: RewardOptions = Field(default_factory=RewardOptions)

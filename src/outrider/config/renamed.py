@@ -1,7 +1,7 @@
 """Renames keys of older Outrider versions to their present names, and back. Only this module reads ``old_keys``.
 
-A key counts as old only if the options class at its place lists the key in ``old_keys``. A third-party component may
-therefore use the same word for its own option.
+A key counts as old only if the options class to which the key belongs lists the key in ``old_keys``. A third-party
+component may therefore use the same word for its own option.
 """
 
 from __future__ import annotations

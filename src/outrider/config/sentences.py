@@ -75,8 +75,8 @@ def mistakes(error: ValidationError, cls: type[BaseModel]) -> list[tuple[Path, s
 
 
 def _origin(path: Path, origins: Origins) -> Origin | None:
-    """Return the origin of the value at ``path``: an override of a part of the value if there is one, otherwise the
-    last write to the value."""
+    """Return the origin of the value at ``path``: the last write to the value or, if overrides changed only parts of
+    the value, these overrides."""
     around = [origin for written, origin in origins if path[: len(written)] == written]
     inside = [origin for written, origin in origins if path and written[: len(path)] == path]
     typed = dict.fromkeys(origin.where for origin in inside if origin.typed)

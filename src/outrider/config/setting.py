@@ -35,11 +35,12 @@ class Step(NamedTuple):
 def steps_of(recipes: Sequence[Written], setting: str | None) -> list[Step]:
     """Return the chosen setting, preceded by the settings that it extends. The list is empty if there is no setting.
 
-    A setting is a shipped name, a file, or a name that a recipe defines by extending another setting. The default is
-    Countdown, but a recipe that names its model is a complete run and has no setting.
+    A setting is shipped with Outrider, is written in a file, or is defined in a recipe by extending another setting.
+    The default is Countdown, but a recipe that names its model is a complete run and has no setting.
 
     Raises:
-        UserError: the setting does not exist, or it has a file although the recipe names its model.
+        UserError: the setting does not exist, or the recipe names its own model and therefore accepts no setting that
+            has a file.
     """
     models = [(file.where, file.values["model"]) for file in recipes if "model" in file.values]
     own = _of_recipes(recipes, whole=bool(models))

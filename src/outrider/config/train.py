@@ -1,4 +1,4 @@
-"""The options of the training loop, which set its length, evaluations and checkpoints. Imports no torch."""
+"""The options of the training loop: the length of training, evaluations and checkpoints. Imports no torch."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class TrainOptions(Options):
         0,
         ge=0,
         description=(
-            "number of training processes; 0: a single process on a GPU machine; without a GPU, one process per CPU "
-            "core, or one per two cores if sampling runs in separate processes"
+            "number of training processes; 0: one process on a machine with a GPU; on other machines, one process "
+            "per CPU core, or one per two cores if sampling runs in separate processes"
         ),
     )
 
@@ -91,8 +91,8 @@ class EvaluateOptions(Options):
         2000,
         ge=0,
         description=(
-            "number of bootstrap resamples over problems, from which confidence intervals are computed; 0: no "
-            "confidence intervals"
+            "number of bootstrap resamples of the problems, used to compute confidence intervals; 0: no confidence "
+            "intervals"
         ),
     )
     seed: int = Field(

@@ -1,4 +1,4 @@
-"""Finds the types that are allowed at a place below an options class."""
+"""Finds the types that are allowed at a path of keys, starting from an options class."""
 
 from __future__ import annotations
 

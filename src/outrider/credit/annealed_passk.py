@@ -47,8 +47,8 @@ class AnnealedPassK(Baseline):
     variant: Literal["training", "pkpo", "pkpo_centred"] = Field(
         "training",
         description=(
-            "advantage estimator: as in the paper Pass@k Training (training), as in the PKPO paper with its baseline "
-            "(pkpo), or PKPO's transformed rewards minus their group mean (pkpo_centred)"
+            "advantage estimator: the formula of the paper Pass@k Training (training), PKPO's formula with its "
+            "baseline (pkpo), or PKPO's transformed rewards minus their group mean (pkpo_centred)"
         ),
     )
 

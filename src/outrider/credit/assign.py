@@ -36,12 +36,12 @@ def assign(
 ) -> Assigned:
     """Run the credit chain of each loss stream over all groups of the stream.
 
-    Every rollout with trainable tokens becomes a row, in order. A row with zero advantage also counts in the loss
-    denominators. With ``always_trained`` (for example because of a KL penalty), rows with zero advantage are also
-    trained on. Otherwise the row's rollout is marked as unused, with the reason ``unscorable`` (no reward) or ``no
-    advantage``. A rollout without trainable tokens is marked ``no tokens``. Rollouts that an exploration stage has
-    marked as unused, or whose context excludes them from training, do not become rows. These rollouts count in
-    baselines but not in loss denominators.
+    Every rollout with trainable tokens becomes a row, in the order of the groups and of the rollouts in each group. A
+    row with zero advantage also counts in the loss denominators. With ``always_trained`` (for example because of a KL
+    penalty), rows with zero advantage are also trained on. Without ``always_trained``, the rollouts of rows with zero
+    advantage are marked as unused, with the reason ``unscorable`` (no reward) or ``no advantage``. A rollout without
+    trainable tokens is marked ``no tokens``. Rollouts that an exploration stage has marked as unused, or whose context
+    excludes them from training, do not become rows. These rollouts count in baselines but not in loss denominators.
 
     ``encode`` tokenizes the plain prompt, for rollouts that are trained with the original prompt instead of the prompt
     they were sampled from. ``prefix`` selects which tokens of a branch (a continuation of another rollout) are trained

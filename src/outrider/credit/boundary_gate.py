@@ -44,7 +44,8 @@ class BoundaryGate(Shaper):
         0.01,
         ge=0,
         description=(
-            "threshold τ on the slope u of pass@k; a group of n rollouts gets advantage 0 if u is below τ (n + 1)"
+            "minimum of u / (n + 1), where u is the slope of pass@k and n is the group's number of rollouts; groups "
+            "below this minimum get advantage 0"
         ),
     )
 

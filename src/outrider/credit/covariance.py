@@ -52,8 +52,8 @@ class Covariance(Shaper):
         gt=0,
         le=1,
         description=(
-            "fraction of the group's tokens whose advantages are scaled: those with the highest covariance between "
-            "log-probability and advantage"
+            "fraction of the group's tokens to choose; the tokens with the highest covariance between "
+            "log-probability and advantage are chosen, and their advantages are scaled"
         ),
     )
     weight: float = Field(
@@ -61,8 +61,8 @@ class Covariance(Shaper):
         ge=0,
         le=1,
         description=(
-            "factor on the advantages of the tokens with the highest covariance; 0: no gradient from these tokens; 1: "
-            "no change"
+            "factor by which the advantages of the tokens with the highest covariance are multiplied; 0: no gradient "
+            "from these tokens; 1: no change"
         ),
     )
 

@@ -41,31 +41,28 @@ class Difficulty(Shaper):
         0.4,
         gt=0,
         description=(
-            "minimum factor on an advantage; expected outcomes (successes in groups that mostly succeed, and failures "
-            "in groups that mostly fail) get a factor close to this minimum"
+            "minimum factor by which an advantage is multiplied; factors are near this minimum for expected outcomes "
+            "(successes in groups that mostly succeed, and failures in groups that mostly fail)"
         ),
     )
     high: float = Field(
         1.5,
         gt=0,
         description=(
-            "maximum factor on an advantage; rare outcomes (successes in groups that mostly fail, and failures in "
-            "groups that mostly succeed) get a factor close to this maximum"
+            "maximum factor by which an advantage is multiplied; factors are near this maximum for rare outcomes "
+            "(successes in groups that mostly fail, and failures in groups that mostly succeed)"
         ),
     )
     midpoint: float = Field(
         0.75,
         ge=0,
         le=1,
-        description="group success rate at which the factor on a success's advantage is halfway between low and high",
+        description="group success rate at which a success's advantage is multiplied by the mean of low and high",
     )
     slope: float = Field(
         10.0,
         ge=0,
-        description=(
-            "steepness of the factor on an advantage as a function of the group's success rate; 0: the same factor for "
-            "all groups"
-        ),
+        description="steepness of the factor as a function of the success rate; 0: the same factor for all groups",
     )
 
     @model_validator(mode="after")

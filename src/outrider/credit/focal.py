@@ -39,7 +39,8 @@ class Focal(Shaper):
         0.5,
         ge=0,
         description=(
-            "exponent of the factor (1 - p)^gamma on the advantages of a group with success rate p; 0: no scaling"
+            "exponent gamma; the advantages of a group with success rate p are multiplied by (1 - p)^gamma; 0: no "
+            "scaling"
         ),
     )
 

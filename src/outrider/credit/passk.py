@@ -60,16 +60,15 @@ class PassK(Baseline):
     variant: Literal["training", "pkpo", "pkpo_centred"] = Field(
         "training",
         description=(
-            "advantage estimator: as in the paper Pass@k Training (training), as in the PKPO paper with its baseline "
-            "(pkpo), or PKPO's transformed rewards minus their group mean (pkpo_centred)"
+            "advantage estimator: the formula of the paper Pass@k Training (training), PKPO's formula with its "
+            "baseline (pkpo), or PKPO's transformed rewards minus their group mean (pkpo_centred)"
         ),
     )
     epsilon: float = Field(
         1e-6,
         ge=0,
         description=(
-            "small constant that avoids division by zero when the variant training divides advantages by the standard "
-            "deviation"
+            "small constant added to the standard deviation to avoid division by zero; used only with variant: training"
         ),
     )
 

@@ -40,8 +40,12 @@ class Polarity(Shaper):
     [[0.25, 0.25], [-1.0]]
     """
 
-    positive: float = Field(1.0, ge=0, description="factor on the advantages of successes; 0: learn only from failures")
-    negative: float = Field(1.0, ge=0, description="factor on the advantages of failures; 0: learn only from successes")
+    positive: float = Field(
+        1.0, ge=0, description="factor by which the advantages of successes are multiplied; 0: learn only from failures"
+    )
+    negative: float = Field(
+        1.0, ge=0, description="factor by which the advantages of failures are multiplied; 0: learn only from successes"
+    )
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         weights_G = np.where(members.success_G, self.positive, self.negative)

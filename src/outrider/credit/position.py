@@ -58,8 +58,8 @@ class Position(Shaper):
         None,
         gt=0,
         description=(
-            "maximum bonus on a token, as a fraction of the token's absolute advantage; null: no limit relative to the "
-            "advantage"
+            "maximum bonus for a token, as a fraction of the token's absolute advantage; null: no limit relative to "
+            "the advantage"
         ),
     )
     first_step: int = Field(1, ge=1, description="first training step in which advantages get the bonus")

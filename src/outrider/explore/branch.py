@@ -71,8 +71,8 @@ class Branch(Stage):
     which: Literal["failed", "all", "by_accuracy"] = Field(
         "failed",
         description=(
-            "rollouts that may be branched: failures only (failed), all rollouts (all), or a share of each problem's "
-            "rollouts, which is smaller for higher pass rates (by_accuracy)"
+            "rollouts that may be branched: failures only (failed), all rollouts (all), or a part of each problem's "
+            "rollouts (by_accuracy); with by_accuracy, this part is smaller for higher pass rates"
         ),
     )
     segment: AnySegmenter = Field(
@@ -98,7 +98,8 @@ class Branch(Stage):
         1,
         ge=1,
         description=(
-            "number of branching rounds per training step; later rounds may also branch the branches of earlier rounds"
+            "number of branching rounds per training step; in later rounds, new branches may also start from the "
+            "branches of earlier rounds"
         ),
     )
     cap: int | None = Field(

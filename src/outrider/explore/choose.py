@@ -64,8 +64,8 @@ class Choose(PlansAhead, Stage):
         gt=0,
         le=1,
         description=(
-            "fraction of the best difficulty level's predicted learning value per token; a problem is always accepted "
-            "if its value is at least this fraction of the best value"
+            "acceptance threshold, as a fraction of the best difficulty level's predicted learning value per token; "
+            "problems at or above this threshold are always accepted"
         ),
     )
     k: int = Field(

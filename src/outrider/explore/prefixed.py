@@ -87,8 +87,9 @@ class Prefixed(Stage):
         ge=0,
         lt=1,
         description=(
-            "change in prefix length, as a fraction of the stored success, each time a problem is sampled again; the "
-            "length moves towards the point at which half of the continuations succeed; 0: random lengths"
+            "step by which the prefix length changes each time a problem is sampled again, as a fraction of the "
+            "stored success's length; the prefix grows if most continuations failed, and shrinks if most succeeded; "
+            "0: random lengths"
         ),
     )
     given: bool = Field(

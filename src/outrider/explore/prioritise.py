@@ -119,8 +119,8 @@ class Prioritise(Stage):
         gt=0,
         lt=1,
         description=(
-            "confidence level of the pass-rate intervals; a problem gets more rollouts if one more rollout would "
-            "narrow its interval more"
+            "confidence level of the pass-rate intervals; a problem has higher priority if one more rollout is "
+            "predicted to narrow its interval by more"
         ),
     )
     bonus: float = Field(

@@ -85,8 +85,8 @@ class Rebalance(Stage):
     std: bool = Field(
         False,
         description=(
-            "whether the credit component divides advantages by the group's standard deviation, which changes how many "
-            "rollouts are needed"
+            "whether the credit component divides advantages by the group's standard deviation; this division "
+            "changes how many rollouts a problem needs to reach its target sum"
         ),
     )
 

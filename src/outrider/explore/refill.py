@@ -56,8 +56,8 @@ class Refill(Stage):
         None,
         ge=1,
         description=(
-            "number of groups with both successes and failures per training step; null: the number of problems at the "
-            "start of the step"
+            "target number of groups with both successes and failures per training step; null: the number of "
+            "problems at the start of the step"
         ),
     )
     n: int | None = Field(
@@ -86,8 +86,8 @@ class Refill(Stage):
     surplus: Literal["drop", "keep"] = Field(
         "drop",
         description=(
-            "treatment of surplus groups if more groups than the target have both successes and failures: drop them "
-            "(drop), or train on them too (keep)"
+            "treatment of surplus groups if there are more groups with both successes and failures than the target: "
+            "drop the surplus (drop), or train on it too (keep)"
         ),
     )
 

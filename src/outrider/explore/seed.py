@@ -144,8 +144,8 @@ class Seed(Options):
     trained: Literal["as_generated", "original", "excluded"] = Field(
         "as_generated",
         description=(
-            "training on rollouts that were sampled with examples: with the same prompt (as_generated), with the plain "
-            "prompt (original), or not at all (excluded)"
+            "treatment of rollouts that were sampled with examples: train on them with the same prompt "
+            "(as_generated), train on them with the plain prompt (original), or do not train on them (excluded)"
         ),
     )
     capacity: int = Field(

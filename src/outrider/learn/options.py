@@ -49,7 +49,7 @@ class LearnOptions(Options):
         0.0,
         ge=0,
         description=(
-            "AdamW weight decay; each optimizer update shrinks the weights by this fraction times the learning rate"
+            "AdamW weight decay; each optimizer update subtracts weight_decay * learning rate * weight from each weight"
         ),
     )
     decay: Literal["matrices", "all"] = Field(
@@ -86,8 +86,8 @@ class LearnOptions(Options):
     compile: bool = Field(
         False,
         description=(
-            "whether to compile the LM head with torch.compile, which is faster on a GPU but adds some seconds of "
-            "compilation"
+            "whether to compile the LM head with torch.compile; training on a GPU is then faster, but compilation "
+            "takes a few seconds"
         ),
     )
     gradient_checkpointing: Auto | bool = Field(

@@ -106,7 +106,8 @@ class NewModel(Options):
         gt=0,
         le=1,
         description=(
-            "standard deviation of the random initial weights; a model learns to copy tokens sooner with 1/sqrt(width)"
+            "standard deviation of the random initial weights; 1/sqrt(width) is a good value if the model should "
+            "learn to copy tokens early"
         ),
     )
 

@@ -35,7 +35,10 @@ class Clip(Bounded):
         ge=0,
         le=1,
         strict=True,
-        description="clip range below 1: importance ratios are clipped at 1 - low; 1: no lower bound",
+        description=(
+            "size of the clip range below a ratio of 1: importance ratios are clipped at 1 - low; with low: 1, there "
+            "is no lower bound"
+        ),
     )
     high: float = Field(
         0.2, ge=0, strict=True, description="clip range above 1: importance ratios are clipped at 1 + high"

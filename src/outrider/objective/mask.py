@@ -22,8 +22,8 @@ class Mask(Correction):
     level: WeightLevel = Field(
         "sequence",
         description=(
-            "level of the importance weight: one weight per token (token), or one weight per response, which is the "
-            "product (sequence) or geometric mean (geometric) of its token weights"
+            "level of the importance weight: the weight of each token (token), the product of a response's token "
+            "weights (sequence), or their geometric mean (geometric)"
         ),
     )
     low: float = Field(

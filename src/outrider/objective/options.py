@@ -101,7 +101,10 @@ class ObjectiveOptions(Options):
     )
     aggregate: Annotated[Aggregate, ComponentOf(AGGREGATES, "way to aggregate", Aggregate)] = Field(
         default_factory=TokenMean,
-        description="method of averaging token losses, such as over all tokens, or within each response first",
+        description=(
+            "method of averaging token losses, such as one mean over all tokens, or a mean within each response "
+            "followed by a mean over responses"
+        ),
     )
     streams: dict[str, Annotated[float, Field(ge=0)]] = Field(
         {"main": 1.0},

@@ -49,7 +49,10 @@ class Simko(Bounded):
         ge=0,
         le=1,
         strict=True,
-        description="clip range below 1: importance ratios are clipped at 1 - low; 1: no lower bound",
+        description=(
+            "size of the clip range below a ratio of 1: importance ratios are clipped at 1 - low; with low: 1, there "
+            "is no lower bound"
+        ),
     )
     high: float = Field(
         0.2, ge=0, strict=True, description="clip range above 1: importance ratios are clipped at 1 + high"
@@ -66,9 +69,7 @@ class Simko(Bounded):
     top: int = Field(
         3,
         ge=1,
-        description=(
-            "number of most probable tokens among which part of a success's gradient at a forking token is shared"
-        ),
+        description="number of most probable tokens at a forking token that receive part of a success's gradient",
     )
     share: float = Field(
         0.01,
@@ -80,8 +81,8 @@ class Simko(Bounded):
         1.1,
         ge=1,
         description=(
-            "factor on the negative advantage of a forking token if the most probable token was sampled there; 1: no "
-            "change"
+            "factor by which the negative advantage of a forking token is multiplied if the most probable token was "
+            "sampled there; 1: no change"
         ),
     )
 

@@ -19,8 +19,8 @@ class Truncate(Correction):
     level: WeightLevel = Field(
         "token",
         description=(
-            "level of the importance weight: one weight per token (token), or one weight per response, which is the "
-            "product (sequence) or geometric mean (geometric) of its token weights"
+            "level of the importance weight: the weight of each token (token), the product of a response's token "
+            "weights (sequence), or their geometric mean (geometric)"
         ),
     )
     cap: float = Field(2.0, gt=0, description="maximum importance weight; larger weights are set to this value")

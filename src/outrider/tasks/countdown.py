@@ -51,8 +51,8 @@ class Countdown(Task):
         (3, 4, 5, 6),
         min_length=1,
         description=(
-            "possible counts of the numbers that a problem gives, drawn with equal probability; each count is a "
-            "difficulty level"
+            "possible sizes of a problem's list of numbers, drawn with equal probability; each size is a difficulty "
+            "level"
         ),
     )
     highest: int = Field(12, ge=2, le=99, description="largest number that may be given in a problem")

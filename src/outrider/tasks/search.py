@@ -49,8 +49,8 @@ class Search(TurnTable):
     corpus: list[str] = Field(
         min_length=1,
         description=(
-            "JSON Lines files of passages; each line has either the fields title and text, the field context, or the "
-            "field contents"
+            "JSON Lines files of passages; each line has the fields title and text, only the field context, or only "
+            "the field contents"
         ),
     )
     index: str | None = Field(

@@ -49,7 +49,10 @@ class TestSet(Options):
     )
     hub_fields: dict[str, str] = Field(
         default_factory=dict,
-        description="Hugging Face Hub column to read for each field of the test set; keys are the suite's field names",
+        description=(
+            "for each field of the test set, the column of the Hugging Face Hub dataset that contains it; keys are "
+            "the suite's field names"
+        ),
     )
     table: dict[str, Any] = Field(
         default_factory=dict, description="options for the task `table` that apply to this test set only"

@@ -106,17 +106,17 @@ class Table(Task):
     skip: Skipped | list[Skipped] | None = Field(
         None,
         description=(
-            "rows to skip: rows without an answer or question (empty), or rows with too long a prompt (long); null: "
-            "raise an error for all these rows"
+            "rows to skip: rows without an answer or question (empty), or rows whose prompt is too long for the "
+            "model (long); null: raise an error if there are such rows"
         ),
     )
     solution: str | None = Field(
-        None, min_length=1, description="field of the training table with a worked solution; null: no solutions"
+        None, min_length=1, description="field of the training table that holds a worked solution; null: no solutions"
     )
     id: str | None = Field(None, description="table field that holds the problem's id; null: use a hash of the prompt")
     level: str | None = Field(
         None,
-        description="table field with the level (such as difficulty), required in held-out data; null: no levels",
+        description="field with each problem's difficulty or other level, required in held-out data; null: no levels",
     )
     levels: list[str] = Field([], description="levels whose problems are used for training; []: all levels")
     verifier: Annotated[Verifier, ComponentOf(VERIFIERS, "verifier", Verifier)] = Field(

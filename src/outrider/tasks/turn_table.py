@@ -18,7 +18,10 @@ class TurnTable(TurnTask):
     the environments."""
 
     problems: Table = Field(
-        description="table of problems, with the same options as the task `table`: prompts, answers and the verifier"
+        description=(
+            "table of problems, which also sets the prompts, answers and verifier; the options are those of the task "
+            "`table`"
+        )
     )
 
     @property

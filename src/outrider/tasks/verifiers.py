@@ -49,8 +49,8 @@ class Verifiers(TurnTask):
     config: dict[str, Any] = Field(
         default_factory=dict,
         description=(
-            "fields of the environment's EnvConfig, such as the id, the seats (agents) or taskset options; the "
-            "taskset's id cannot be set here"
+            "fields of the environment's EnvConfig, such as the environment's id, the settings of its agents (called "
+            "seats) or taskset options; taskset.id is set by the option taskset instead"
         ),
     )
     python: str | None = Field(

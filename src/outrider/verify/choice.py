@@ -39,8 +39,8 @@ class MultipleChoice(Verifier):
     options: str | list[str] | None = Field(
         None,
         description=(
-            "table field that holds all answer options (as a list, or as an object from label to text), or list of "
-            "table fields with one option each; null: accept only letters as answers"
+            "table field that holds all answer options (a list, or an object from label to text); alternatively, a "
+            "list of table fields, each with one option; null: accept only letters as answers"
         ),
     )
     index: Literal[0, 1] | None = Field(

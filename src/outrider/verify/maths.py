@@ -65,8 +65,8 @@ class Maths(PooledVerifier):
     boxes: Literal["last", "first", "all"] = Field(
         "last",
         description=(
-            '\\boxed{} answers that count: the last one and any that "and" joins to it (last), only the first one '
-            "(first), or all of them (all)"
+            "\\boxed{} answers that count: the last one (last), the first one (first), or all of them (all); last "
+            'also counts boxes joined to the last one by "and"'
         ),
     )
     no_box: Literal["unparseable", "answer_line", "last_number"] = Field(

@@ -85,7 +85,10 @@ class PooledVerifier(Verifier):
     workers: int = Field(
         1,
         ge=1,
-        description="number of processes that verify responses in parallel; each process of the run has this many",
+        description=(
+            "number of verifier processes for each training or evaluation process; verifier processes check "
+            "responses in parallel"
+        ),
     )
 
 

@@ -38,15 +38,16 @@ class Attention(Selector):
         ge=0,
         le=1,
         description=(
-            "quantile of the attention that segments receive from later segments; branches start before segments whose "
-            "attention is at or above this quantile"
+            "quantile of the attention that each segment receives from later segments; branches start before the "
+            "segments that receive at least this much attention"
         ),
     )
     ahead: int = Field(
         4,
         ge=1,
         description=(
-            "minimum distance in segments; attention between segments that are closer to each other does not count"
+            "minimum distance, in segments, from a segment to a later segment whose attention to the earlier segment "
+            "counts"
         ),
     )
     distance: int = Field(

@@ -53,8 +53,8 @@ class Utility(Selector):
         10_000,
         ge=1,
         description=(
-            "number of most recent branching outcomes from which the selector learns how likely a branch of a failed "
-            "rollout is to succeed at each position"
+            "number of most recent branching outcomes to learn from; for each position, the selector learns how "
+            "likely a branch of a failed rollout is to succeed"
         ),
     )
     include_root: bool = Field(
