@@ -46,12 +46,12 @@ class Invest(PlansAhead, Stage):
     estimated. An unbiased alternative would be two rounds of at least ``max(k, 2)`` rollouts each, with separate
     baselines per round and fixed weights to combine the rounds. We have not tried this alternative.
 
-    The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
-    dropped groups. The stage comes first in ``explore`` and replaces the stage ``uniform``. With a credit other than
-    ``stated_goal``, the number of rollouts may affect the objective. Degenerate cases: every problem gets ``n``
-    rollouts in the first step, and also if every predicted pass rate is certain. For an empty batch the stage requests
-    nothing. Problems that already have rollouts get no further rollouts. If all problems have ``max_n`` rollouts, the
-    rest of the token budget is not spent (metric ``unspent``).
+    The stage learns from every rollout that starts from the plain prompt and could be scored by the verifier, including
+    rollouts in dropped groups. The stage comes first in ``explore`` and replaces the stage ``uniform``. With a credit
+    other than ``stated_goal``, the number of rollouts may affect the objective. Degenerate cases: every problem gets
+    ``n`` rollouts in the first step, and also if every predicted pass rate is certain. For an empty batch the stage
+    requests nothing. Problems that already have rollouts get no further rollouts. If all problems have ``max_n``
+    rollouts, the rest of the token budget is not spent (metric ``unspent``).
 
     Raises:
         ValidationError: ``k <= min_n <= n <= max_n`` does not hold.

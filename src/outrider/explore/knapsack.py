@@ -57,10 +57,10 @@ class Knapsack(Allocation):
     Values are concave in ``n``, so this greedy allocation by largest gain is the optimum of the knapsack problem that
     the paper solves by dynamic programming. The stage comes first in ``explore`` and replaces the stage ``uniform``.
 
-    The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
-    dropped groups. Degenerate cases: for an empty batch the stage requests nothing. Problems that already have rollouts
-    get no further rollouts. The allocation is uniform in the first epoch. If no problem is mixed, the rest of the
-    budget goes to unsolved problems. The last 100,000 problems are remembered.
+    The stage learns from every rollout that starts from the plain prompt and could be scored by the verifier, including
+    rollouts in dropped groups. Degenerate cases: for an empty batch the stage requests nothing. Problems that already
+    have rollouts get no further rollouts. The allocation is uniform in the first epoch. If no problem is mixed, the
+    rest of the budget goes to unsolved problems. The last 100,000 problems are remembered.
 
     Source: Li et al. 2025, "Knapsack RL", arXiv 2509.25849, following its released code (exploration_utils.py and
     rl_dataset.py). Only summaries of the paper were available. Differences: in the released code, a mixed problem that
