@@ -66,8 +66,8 @@ class Knapsack(Allocation):
     rl_dataset.py). Only summaries of the paper were available. Differences: in the released code, a mixed problem that
     gets nothing above ``min_n`` has value 0 instead of ``V(min_n, p)``, which favours one more rollout for every mixed
     problem. In the released code, new problems count as unsolved in step 2, and no limit on rollouts applies to steps 1
-    and 2 together. The released code fails if a batch has only mixed problems and budget is left over (a division by
-    zero, or rollouts that sum to less than the budget).
+    and 2 together. If a batch has only mixed problems and some budget is left over, the released code either divides by
+    zero or allocates fewer rollouts than the budget allows.
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` or ``known <= window`` does not hold.
@@ -126,7 +126,7 @@ class Knapsack(Allocation):
         return seen.count("1") / len(seen) if len(seen) >= self.known else None
 
     def shares(self, rates: Sequence[float | None], ties: Sequence[int]) -> list[int]:
-        """Return the rollouts per problem, which sum to ``n`` times the number of problems."""
+        """Return the number of rollouts for each problem. The numbers sum to ``n`` times the number of problems."""
         total = self.n * len(rates)
         mixed = {i: p for i, p in enumerate(rates) if p is not None and 0 < p < 1}
         unsolved = [i for i, p in enumerate(rates) if p == 0]
