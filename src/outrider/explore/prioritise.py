@@ -84,11 +84,11 @@ class Prioritise(Stage):
 
     Our choices where the paper is ambiguous: we read the paper's alpha = 0.95 as a confidence *level*. Taken literally,
     this alpha would give the 0.525 quantile, and the bonus would dominate Δ. λ, which the paper does not give, is 0.1.
-    T is the round's own budget, or with ``cumulative`` the step's total rollouts after the round. The paper allocates
-    "the next rollout" in one place and "in proportion" in another; we allocate in proportion. The metric
-    ``effective_problems`` is ``(Σ n)^2 / Σ n^2``; ``weight_max`` is the largest group size divided by the mean group
-    size. If every rollout or token has the same weight in the loss, a problem's weight is its share of rollouts, which
-    depends on outcomes.
+    T is the budget of the round; with ``cumulative``, T is the total number of rollouts in the step after the round.
+    The paper allocates "the next rollout" in one place and "in proportion" in another; we allocate in proportion. The
+    metric ``effective_problems`` is ``(Σ n)^2 / Σ n^2``; ``weight_max`` is the largest group size divided by the mean
+    group size. If every rollout or token has the same weight in the loss, a problem's weight is its share of rollouts,
+    which depends on outcomes.
 
     Source: XRPO (arXiv 2510.06672), section 3.2, Algorithm 1.
 
