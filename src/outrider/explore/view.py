@@ -57,7 +57,8 @@ class View:
             problems are left.
         engine: see :class:`Engine`.
         seed: the run's master seed; a stage draws with ``identity_seed(view.seed, "name", view.step, …)``.
-        prompt_limit: maximum prompt tokens with which the longest response still fits into the model's context.
+        prompt_limit: maximum number of tokens in a prompt; with a longer prompt, the longest response would not fit
+            into the model's context.
     """
 
     groups: Sequence[Group]
