@@ -76,7 +76,7 @@ class Channel:
 
 def kill_marked(mark: str) -> None:
     """Kill all processes that inherited ``mark`` in their environment variables, except the caller. These processes may
-    belong to other sessions, as the package's servers do.
+    belong to other process sessions (``setsid``), as the package's servers do.
 
     This works only on Linux, where a process can read the environment variables of other processes.
     """

@@ -115,8 +115,8 @@ class Memory(NamedTuple):
 
 
 def most_rollouts(stages: Sequence[Stage], problems: int) -> tuple[int, list[str]]:
-    """Return the maximum number of rollouts per step from the stages before the first unbounded stage, and the names of
-    all other stages.
+    """Return the maximum number of rollouts that a step has before its first unbounded stage, and the names of this
+    stage and all later stages.
     """
     bounds, most = Bounds(), 0
     for i, stage in enumerate(stages):

@@ -1,4 +1,5 @@
-"""Invest: allocates rollouts so that gradient variance is minimal for the number of generated tokens."""
+"""Invest: allocates rollouts so that the gradient variance is as small as possible for a given number of generated
+tokens."""
 
 from __future__ import annotations
 

@@ -49,7 +49,8 @@ class Knapsack(Allocation):
     counts as known after ``known`` rollouts. Problems with an unknown pass rate get ``n`` rollouts, and all other
     problems start with ``min_n``. The remaining budget is spent exactly, with at most ``max_n`` rollouts per problem:
 
-    1. problems with ``0 < p < 1`` get rollouts by value, up to the sum of :func:`enough` over these problems;
+    1. problems with ``0 < p < 1`` get rollouts in order of the gain in value, until the total reaches the sum of
+       :func:`enough` over these problems;
     2. the rest goes evenly to known unsolved problems (``p = 0``), or to solved problems if no problem is unsolved;
     3. rollouts left over because problems reached ``max_n`` go to solved problems, then to mixed problems
        (``0 < p < 1``) by value, then evenly to all problems.

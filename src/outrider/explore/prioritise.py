@@ -200,7 +200,8 @@ class Prioritise(Stage):
     def _eligible(self, groups: Sequence[Group]) -> list[Group]:
         """Return the groups that may get more rollouts.
 
-        These groups are not dropped, not unscorable (unless all groups are) and, with ``skip_solved``, not solved.
+        Dropped groups get none, and with ``skip_solved`` solved groups get none either. Unscorable groups get rollouts
+        only if all groups are unscorable.
         """
         kept = [(g, outcome(g)) for g in groups if not g.dropped]
         unscorable = {g.id for g, found in kept if g.size and found == "unscorable"}
@@ -241,10 +242,11 @@ class Prioritise(Stage):
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         """Return a step's metrics.
 
-        Five metrics describe the rollouts that this stage added: their total, their numbers for problems that were
-        unsolved or solved at that time, the maximum per problem, and the share of problems without added rollouts.
-        Further metrics count problems without a verifiable rollout, unspent rollouts, and rollouts of earlier stages
-        beyond the budget. The remaining metrics describe the problems' weights and the in-context examples.
+        Five metrics describe the rollouts that this stage added: their total, the number for problems that were
+        unsolved at that time, the number for problems that were already solved, the maximum per problem, and the share
+        of problems without added rollouts. Further metrics count problems without a verifiable rollout, unspent
+        rollouts, and rollouts of earlier stages beyond the budget. The remaining metrics describe the problems' weights
+        and the in-context examples.
         """
         names = ("extra_unsolved", "extra_solved", "unscorable", "unspent", "overdrawn")
         counts = {"extra": self._extra.total()} | {name: self._counts[name] for name in names}

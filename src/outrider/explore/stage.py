@@ -100,7 +100,8 @@ class PredictingStage(Protocol):
 
 
 class PlansAhead:
-    """Marks a stage that plans the whole step before sampling any of its rollouts, and only from plain prompts.
+    """Marks a stage that plans the whole step before any rollout is sampled, and requests only rollouts from plain
+    prompts.
 
     A credit component with a stated goal (an explicit objective) requires this property of every stage, whatever its
     loss stream. If the number of rollouts depended on outcomes, or failures were dropped, the credit component would

@@ -22,7 +22,7 @@ class Engine(Protocol):
         ...
 
     def token_texts(self, ids: Ids) -> list[str]:
-        """Return the text of each token, from which stages find the ends of sentences and steps."""
+        """Return the text of each token. Stages use these texts to find the ends of sentences and steps."""
         ...
 
     def attention(self, rollout: Rollout, starts: Sequence[int]) -> NDArray[np.float64]:
