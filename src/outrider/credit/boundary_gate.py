@@ -21,15 +21,17 @@ class BoundaryGate(Shaper):
     is the expected slope of pass@k, :math:`1 - (1 - p)^k`, for a problem with ``c`` successes among ``n`` valid members
     (rollouts that the verifier could score) and a uniform prior on p. Advantages are multiplied by :math:`\min(u(c) /
     u(1), 1)`, or by 0 if :math:`u(c) < \tau (n + 1)`. For large k the slope is small for most groups with a success,
-    since their pass@k is already close to 1. A group without a success has a gradient only under the baseline
-    ``no_baseline`` with a negative reward for failures. Such a group is weighted like a group with one success.
+    since their pass@k is already close to 1. A group without a success often has no gradient, since most baselines give
+    equal rewards advantages of 0. It has one, for example, under ``no_baseline`` if failures have a negative reward.
+    Such a group is weighted like a group with one success.
 
     Degenerate cases: if no member is valid, every advantage is 0. With k = 1 all groups have the same weight. A group
     of one rollout is not a special case.
 
     Source: BBG, arXiv 2606.15455v1; only the paper's **abstract** was available. Equations 8 and 9 and the weight come
-    from a reimplementation that cites the paper and says that it does not reproduce the paper. The reimplementation
-    gives a problem without a success weight 1, but uses GRPO's advantages, which are 0 for such a problem.
+    from a reimplementation. It cites the paper, but states that it is not a reproduction of the paper. The
+    reimplementation gives a problem without a success weight 1, but uses GRPO's advantages, which are 0 for such a
+    problem.
 
     >>> [round(BoundaryGate(k=16).utility(c, 8), 3) for c in range(4)]
     [6.0, 2.087, 0.664, 0.19]

@@ -1,4 +1,5 @@
-"""Interfaces of credit components, and the chain that runs reward shapers, one baseline and shapers in this order."""
+"""Interfaces of credit components, and the credit chain, which runs reward shapers, then one baseline, then shapers of
+advantages."""
 
 from __future__ import annotations
 
@@ -63,8 +64,8 @@ class Baseline(Options):
         return None
 
     def of_stream(self, groups: Sequence[Members], step: int = 1) -> list[list[Floats]]:
-        """Return the result of ``per_token`` for every group of a step in one loss stream. ``step`` is counted from
-        1."""
+        """Return the result of ``per_token`` for every group. ``groups`` are all groups of one step, with only their
+        members in one loss stream. ``step`` is counted from 1."""
         return [self.per_token(members) for members in groups]
 
 
@@ -85,8 +86,8 @@ def stage_of(baseline: Baseline) -> str | None:
 
 
 class BatchBaseline(Baseline):
-    """A baseline that uses statistics over all groups of a loss stream. A single group is treated as the whole
-    batch."""
+    """A baseline that uses statistics over all groups of a step, separately for each loss stream (a separately weighted
+    part of the loss). A single group is treated as the whole batch."""
 
     def of_batch(self, groups: Sequence[Members]) -> list[Floats]:
         """Return one array per group, with one advantage per member."""
@@ -147,7 +148,7 @@ def split(chain: Sequence[Link]) -> Links:
 
 
 def advantages_of(chain: Sequence[Link], groups: Sequence[Members], step: int | None = None) -> list[list[Floats]]:
-    """Run a credit chain over all groups of a step in one loss stream.
+    """Run the credit chain of one loss stream over all groups of a step.
 
     Returns one float64 array for each member of each group, with one advantage per trainable token. Reward shapers
     change the rewards one after another, and the baseline maps the rewards to advantages. Each shaper then changes the

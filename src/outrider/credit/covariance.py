@@ -22,7 +22,7 @@ class Covariance(Shaper):
               \tilde A_{i,t} = \begin{cases} w A_{i,t} & c_{i,t} \text{ among the highest share} \\ A_{i,t} &
               \text{otherwise} \end{cases}
 
-    with means over all N trainable tokens of the group's valid members. A policy-gradient step lowers the entropy in
+    The means are over all N trainable tokens of the group's valid members. A policy-gradient step lowers the entropy in
     proportion to this covariance, and a small share of the tokens accounts for most of the covariance. The number of
     chosen tokens is :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)`, so in a group of short responses the chosen
     share may exceed the option ``share``. Tokens that tie at the threshold are all chosen, but tokens whose covariance

@@ -16,12 +16,12 @@ from outrider.needs import Needs
 
 
 class EntropyAdvantage(Shaper):
-    r"""Adds a bonus for a token's entropy to its advantage, clipped so that no advantage changes its sign.
+    r"""Adds an entropy bonus to each token's advantage. The bonus is clipped so that no advantage changes its sign.
 
     .. math:: \tilde A_{i,t} = A_{i,t} + \psi_{i,t}, \qquad
               \psi_{i,t} = \min\Big(\alpha H_{i,t}, \frac{|A_{i,t}|}{\kappa}\Big)
 
-    with :math:`H` the entropy (nats) of the distribution from which the token was sampled. At uncertain tokens,
+    Here :math:`H` is the entropy (nats) of the distribution from which the token was sampled. At uncertain tokens,
     failures are discouraged less and successes reinforced more. :math:`\kappa > 1` keeps the sign. Advantages are
     constants in the loss, so no gradient flows through the entropy. Unlike an entropy bonus in the objective
     (``objective.entropy``), this bonus does not directly make the policy more random, and it vanishes as the policy

@@ -110,8 +110,8 @@ def worked_group(shape: GroupShape = "roots", right: float = 1.0, wrong: float =
     """Return an example group with rare successes, failures, a truncated response and a response without a verdict.
 
     The shape ``greedy`` adds the greedy response, and the shape ``tree`` adds branches. The shape ``siblings`` consists
-    only of branches, which start at two points in rollouts of another loss stream. Every fourth token has an entropy of
-    1.4 nats, and all other tokens have 0.2 nats.
+    only of branches, which start at two different points. The rollouts that they continue are in another loss stream
+    and not in the group. Every fourth token has an entropy of 1.4 nats, and all other tokens have 0.2 nats.
 
     Args:
         right, wrong: rewards of correct (right) and incorrect (wrong) responses.

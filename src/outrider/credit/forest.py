@@ -98,8 +98,8 @@ class Forest:
         return np.where(self.parents_S >= 0, values_S[self.parents_S], prompt)
 
     def per_token(self, values_S: Floats) -> list[Floats]:
-        """Return one array per member, with the segment's value for each trainable token that the member itself
-        sampled.
+        """Return one array per member. For each trainable token that the member itself sampled, the array has the value
+        of the token's segment.
         """
         lengths = np.zeros(len(self.leaves_G), np.int64)
         np.maximum.at(lengths, self.owners_S, self.ends_S)

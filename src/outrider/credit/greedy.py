@@ -12,14 +12,15 @@ from outrider.credit.members import Members
 
 
 class GreedyBaseline(Baseline):
-    r"""Reward minus the reward of the greedy response to the same problem.
+    r"""The advantage is the reward minus the reward of the greedy response to the same problem.
 
     .. math:: A_i = r_i - r(\hat y), \qquad \hat y_t = \arg\max_v \pi(v \mid x, \hat y_{<t})
 
-    for the sampled members (rollouts) that the verifier could score. Greedy members (``greedy_G``) get 0. The stage
-    ``greedy`` generates one greedy response per problem; if a group has several greedy responses, the baseline is their
-    mean reward. The baseline does not depend on sampled responses, so the mean over members of :math:`A_i \nabla \log
-    \pi(y_i)` is an unbiased estimate of the gradient of the expected reward for any number of members, even one.
+    This formula applies to sampled members (rollouts) that the verifier could score. Greedy members (``greedy_G``) get
+    0. The stage ``greedy`` generates one greedy response per problem; if a group has several greedy responses, the
+    baseline is their mean reward. The baseline does not depend on sampled responses, so the mean over members of
+    :math:`A_i \nabla \log \pi(y_i)` is an unbiased estimate of the gradient of the expected reward for any number of
+    members, even one.
 
     Degenerate cases: if a group has no scored greedy response, all members get 0. (A recipe without the stage
     ``greedy`` is rejected.) A reward equal to the greedy reward gives an advantage of exactly 0. A group whose rewards

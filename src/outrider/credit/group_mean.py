@@ -11,13 +11,14 @@ from outrider.credit.members import Members
 
 
 class GroupMean(Baseline):
-    r"""Reward minus the group mean, optionally divided by the group's standard deviation.
+    r"""The advantage is the difference between the reward and the group mean, by default divided by the group's
+    standard deviation.
 
     .. math:: A_i = \frac{r_i - \mu}{\sigma + \epsilon}, \qquad
               \mu = \tfrac1n \sum_j r_j, \quad \sigma^2 = \tfrac{1}{n-1} \sum_j (r_j - \mu)^2
 
-    with sums over the ``n`` valid members (rollouts that the verifier could score); without ``std`` the denominator is
-    1 (Dr. GRPO). The mean is computed in two passes, in float64.
+    The sums are over the ``n`` valid members (rollouts that the verifier could score). Without ``std`` the denominator
+    is 1, as in Dr. GRPO. The mean is computed in two passes, in float64.
 
     Degenerate cases, as in most baselines: an invalid member gets 0 and does not affect the other members. A single
     valid member gets 0. If all valid rewards are exactly equal, all members get exactly 0 (not a rounding error divided

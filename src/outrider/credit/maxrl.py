@@ -11,20 +11,20 @@ from outrider.credit.members import Members
 
 
 class MaxRL(Baseline):
-    r"""Reward minus the group mean, divided by the group's success rate.
+    r"""The advantage is the difference between the reward and the group mean, divided by the group's success rate.
 
     .. math:: A_i = \frac{r_i - \mu}{\hat p}, \qquad \hat p = \frac{c}{n}
 
-    over the ``n`` valid members (rollouts that the verifier could score), ``c`` of which are successes. With rewards of
-    0 and 1 this is the published :math:`(r_i - \hat p) / \hat p`: a success gets :math:`1/\hat p - 1`, and a failure
-    gets -1.
+    The group has ``n`` valid members (rollouts that the verifier could score), and ``c`` of them are successes. With
+    rewards of 0 and 1 this is the published :math:`(r_i - \hat p) / \hat p`: a success gets :math:`1/\hat p - 1`, and a
+    failure gets -1.
 
     With rewards of 0 and 1 the objective is the log-likelihood of success. Its gradient is :math:`\nabla \log p =
     \sum_{k \ge 1} \frac1k \nabla \mathrm{pass@}k`; the expected reward has only the first term. The mean over members
     of :math:`A_i \nabla \log \pi(y_i)` is an unbiased estimate of the first n-1 terms. The estimator in section 3 of
-    the paper covers n terms, because it also subtracts the mean score function in a group without a success. This
-    subtraction makes the failures less likely although no correct response is known. The released code gives such a
-    group advantages of 0, and so does this baseline.
+    the paper also gives the n-th term. For this purpose it subtracts the mean score function in a group without a
+    success. This subtraction makes the failures less likely although no correct response is known. The released code
+    gives such a group advantages of 0, and so does this baseline.
 
     Degenerate cases: all members get exactly 0 if no member succeeds, only one member is valid, or all rewards are
     exactly equal. An invalid member gets 0 and does not affect the other members.

@@ -19,15 +19,15 @@ class Novelty(Shaper):
     .. math:: s_i = \frac{1}{|y_i|} \sum_t \log \pi_\mathrm{old}(y_{i,t}), \qquad \eta_i = e^{s_i - \bar s}, \qquad
               A_i^+ = A_i + \max\big(0, \min(\lambda \max(1 - \eta_i, 0), \kappa A_i)\big)
 
-    with the mean :math:`\bar s` over all valid members, correct or not. :math:`A_i` is the member's mean advantage, and
+    The mean :math:`\bar s` is over all valid members, correct or not. :math:`A_i` is the member's mean advantage, and
     all its tokens get the same bonus. Log-probabilities are those of trainable tokens, recorded at sampling.
 
     Degenerate cases: a single valid member (a rollout that the verifier could score) has :math:`\eta = 1` and gets no
     bonus. Advantages of failures and invalid members never change. If :math:`A_i \le 0`, the cap makes the bonus 0 (our
-    choice, since Eq. 6 would subtract). A group with only successes therefore has no gradient, although section 3.3 of
-    the paper claims that such a group has one. With ``degenerate_cap`` such a group (all valid members successful, all
-    advantages 0) gets :math:`\min(\lambda \max(1 - \eta_i, 0), c)`, centred over its valid members, which implements
-    the claim.
+    choice, since Eq. 6 would subtract). In a group with only successes, most baselines give advantages of 0. Such a
+    group therefore gets no bonus and has no gradient, although section 3.3 of the paper claims that it has one. With
+    ``degenerate_cap`` such a group (all valid members successful, all advantages 0) gets :math:`\min(\lambda \max(1 -
+    \eta_i, 0), c)`, centred over its valid members, which implements the claim.
 
     Source: XRPO, arXiv 2510.06672, Eqs. 4 to 6; λ = 2.5 and κ = 0.5 from section 4.1. Our choice: the mean is over the
     whole group; ``per_conditioning`` separates plain prompts from prompts with examples or hints, since their

@@ -28,8 +28,9 @@ class PassK(Baseline):
     * ``pkpo``: :math:`A_i = k` times the mean of :math:`g_S - g_{S \setminus i}` over the subsets that contain i, which
       is PKPO's Eq. 33 times n. A failure gets 0. For k = 1 the subset without i is empty, and the variant is
       :class:`LeaveOneOut`, as in the paper.
-    * ``pkpo_centred``: :math:`A_i = k (M_i - M)`, which is PKPO's Eq. 19 minus its group mean, times n, or k times the
-      numerator of ``training``. For k = 1 this variant is :class:`GroupMean` without ``std``.
+    * ``pkpo_centred``: :math:`A_i = k (M_i - M)`, which is k times the numerator of ``training``. This equals n times
+      the difference between PKPO's Eq. 19 and its group mean. For k = 1 this variant is :class:`GroupMean` without
+      ``std``.
 
     The mean over members of :math:`A_i \nabla \log \pi(y_i)` estimates the gradient of pass@k (for rewards other than 0
     and 1, the gradient of the expected best reward of k responses). Under ``pkpo`` the estimate is unbiased; under

@@ -8,9 +8,9 @@ is
   once, in its owner's row, with its owner's advantage. A branch's prefix is context, which is not trained.
 * ``count_once``: :math:`\sum_i \sum_{t \in \text{own}(i)} w\, \bar a(t)\, \nabla \log \pi(t)`, with :math:`\bar a(t)`
   the mean of :math:`a_j(t)` over the rollouts :math:`j` that go through :math:`t`. Every sampled token is trained once.
-* ``repeat``: :math:`\sum_i \sum_{t \in \text{path}(i)} w\, a_i(t)\, \nabla \log \pi(t)`. Every rollout trains its whole
-  path: a shared token is trained and counted in denominators once per path. A shared token's old log-probability comes
-  from its owner, which also determines whether the token counts as sampled or observed.
+* ``repeat``: :math:`\sum_i \sum_{t \in \text{path}(i)} w\, a_i(t)\, \nabla \log \pi(t)`. Every rollout is trained on
+  its whole path: a shared token is trained and counted in denominators once per path. A shared token's old
+  log-probability comes from its owner, which also determines whether the token counts as sampled or observed.
 
 Under ``count_once`` and ``repeat`` the credit chain runs on whole paths: shapers see positions and log-probabilities of
 the whole response. A baseline that assigns values to tree segments (``by_segment``) already accounts for all
@@ -19,14 +19,14 @@ itself sampled. With such a baseline ``count_once`` equals ``mask``, and under `
 value on every path.
 
 Loss streams are independent: each stream's rollouts are trained in that stream, with the advantages of its credit
-chain. Branches in a separate stream train their prefixes in that stream under ``repeat``, and do not change their
-parents' rows under ``count_once``. A segment's value is known only in its owner's stream; in other streams the
-segment's tokens remain context, which is not trained.
+chain. If branches have a separate stream, ``repeat`` trains the branches' prefixes in the stream of the branches. Under
+``count_once`` these branches do not change the rows of their parents. A segment's value is known only in its owner's
+stream; in other streams the segment's tokens remain context, which is not trained.
 
-A rollout that is excluded (by its context or by a stage) has no row. The mean under ``count_once`` leaves out excluded
-rollouts and rollouts without a reward. The tokens of an excluded rollout are trained only within the path of a branch
-under ``repeat``. It does not matter how a parent ended, for example whether it was truncated. A prefix whose owner is
-not in the group remains context.
+A rollout has no row if it is excluded from training, either by a stage or by its ``context`` (the kind of its prompt).
+The mean under ``count_once`` leaves out excluded rollouts and rollouts without a reward. The tokens of an excluded
+rollout are trained only within the path of a branch under ``repeat``. It does not matter how a parent ended, for
+example whether it was truncated. A prefix whose owner is not in the group remains context.
 
 Expected gradients: if the position of a branch does not depend on how its parent ends, every path is a sample of the
 policy. Then, with constant denominators and a baseline that does not depend on the group, the expected gradient under

@@ -14,14 +14,16 @@ from outrider.credit.members import Members
 
 
 class Quantile(Baseline):
-    r"""Reward minus a quantile of the group's rewards, optionally divided by the group's standard deviation.
+    r"""The advantage is the difference between the reward and a quantile of the group's rewards. It may be divided by
+    the group's standard deviation.
 
     .. math:: A_i = \frac{r_i - b}{\sigma + \epsilon}, \qquad b = \min \{x : \tfrac1n \#\{j : r_j \le x\} \ge K\}
 
-    over the ``n`` valid members; :math:`\sigma` is the standard deviation around the mean, as in :class:`GroupMean`.
-    With rewards of 0 and 1 the baseline acts as a gate. In a hard group (success rate at most 1 - K) failures get 0 and
-    successes get :math:`1/\sigma`. In an easy group successes get 0 and failures get :math:`-1/\sigma`. Therefore rare
-    successes are reinforced, rare failures are discouraged, and all other advantages are 0. Advantages are not centred.
+    Only the ``n`` valid members count. :math:`\sigma` is the standard deviation around the mean, as in
+    :class:`GroupMean`. With rewards of 0 and 1 the baseline acts as a gate. In a hard group (success rate at most 1 -
+    K) failures get 0 and successes get :math:`1/\sigma`. In an easy group successes get 0 and failures get
+    :math:`-1/\sigma`. Therefore rare successes are reinforced, rare failures are discouraged, and all other advantages
+    are 0. Advantages are not centred.
 
     Degenerate cases: if only one member is valid (a rollout that the verifier could score), or all rewards are exactly
     equal, all members get exactly 0. An invalid member gets 0 and does not affect the other members. A success rate of

@@ -15,21 +15,24 @@ from outrider.credit.members import Members
 
 
 class ReinforcePP(BatchBaseline):
-    r"""Z-score of the reward over the whole batch; with ``group_mean``, the z-score of the reward minus the group mean.
+    r"""The advantage is a z-score over the whole batch. ``group_mean`` selects the z-score of the reward minus the
+    group mean instead of the z-score of the reward.
 
     .. math:: A_i = \frac{x_i - m}{s + \epsilon}, \qquad
               m = \frac{\sum_j w_j x_j}{\sum_j w_j}, \quad s^2 = \frac{\sum_j w_j (x_j - m)^2}{\sum_j w_j - 1}
 
-    with :math:`x_i = r_i` (REINFORCE++, Eq. 5) or :math:`r_i - \mu_\mathrm{group}` (REINFORCE++ w/ Baseline, Eqs. 6 and
-    7), over the valid members of all groups of a step in one loss stream. ``weight`` selects statistics over responses
-    (:math:`w_i = 1`) or over tokens (:math:`w_i` is the number of trainable tokens).
+    Here :math:`x_i` is :math:`r_i` (REINFORCE++, Eq. 5) or :math:`r_i - \mu_\mathrm{group}` (REINFORCE++ w/ Baseline,
+    Eqs. 6 and 7). The sums include the valid members of all groups in the step, separately for each loss stream.
+    ``weight`` selects statistics over responses (:math:`w_i = 1`) or over tokens (:math:`w_i` is the number of
+    trainable tokens).
 
     Our choice: statistics are over responses, and ``group_mean`` is on. The paper computes statistics over the tokens
     of a batch, but appendix B.2 computes them over the N samples; the code of verl and OpenRLHF uses tokens. With
     statistics over tokens and ``group_mean``, a group of equal rewards gets :math:`-m/s`, since long responses shift
-    the mean away from 0. The resulting gradient depends on response lengths only. With statistics over responses and
-    ``group_mean`` the batch mean is 0 by construction and is not subtracted. Groups of equal rewards therefore have no
-    advantage, and no advantage changes its sign. Length normalisation is left to the denominator of the loss.
+    the mean away from 0. Whether the policy is pushed towards or away from such a group then depends only on response
+    lengths, not on rewards. With statistics over responses and ``group_mean`` the batch mean is 0 by construction and
+    is not subtracted. Groups of equal rewards therefore have no advantage, and no advantage changes its sign. Length
+    normalisation is left to the denominator of the loss.
 
     Degenerate cases: if the batch has fewer than two valid members, or all :math:`x_i` are exactly equal, all members
     get exactly 0. With ``group_mean`` the only member of a group of one has :math:`x_i = 0`; verl uses the member's raw

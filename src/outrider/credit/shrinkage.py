@@ -13,19 +13,20 @@ from outrider.credit.members import Members
 
 
 class Shrinkage(BatchBaseline):
-    r"""Reward minus a shrinkage estimate of the problem's mean reward, computed from all problems of the step.
+    r"""The advantage is the reward minus a shrinkage estimate of the problem's mean reward. The estimate is computed
+    from all problems of the step.
 
     .. math:: A_{ij} = r_{ij} - (1 - \lambda_i) \mu_i^{-j} - \lambda_i \mu^{-i}, \qquad
               \lambda_i = \frac{v / n_i}{v / n_i + s^2}
 
-    over the ``n_i`` valid members of group i, with :math:`\mu_i^{-j}` the mean reward of the group's other members.
-    :math:`\mu^{-i}` and :math:`s^2` are the mean and (population) variance of the other groups' mean rewards. :math:`v`
-    is the mean of the unbiased reward variances within those other groups that have at least two valid members. The
-    baseline does not depend on the response itself, so the mean over members of :math:`A_{ij} \nabla \log \pi(y_{ij})`
-    is an unbiased estimate of the gradient of the expected reward, as with
-    :class:`~outrider.credit.leave_one_out.LeaveOneOut`. If groups are small and problems are similar, this estimate has
-    a lower variance than with the leave-one-out baseline. For identical problems :math:`s^2` is the sampling noise of
-    their means, and :math:`\lambda_i` is one half.
+    Here ``n_i`` is the number of valid members of group i, and :math:`\mu_i^{-j}` is the mean reward of the group's
+    other members. :math:`\mu^{-i}` and :math:`s^2` are the mean and (population) variance of the other groups' mean
+    rewards. :math:`v` is the mean of the unbiased reward variances within those other groups that have at least two
+    valid members. The baseline does not depend on the response itself, so the mean over members of :math:`A_{ij} \nabla
+    \log \pi(y_{ij})` is an unbiased estimate of the gradient of the expected reward, as with
+    :class:`~outrider.credit.leave_one_out.LeaveOneOut`. If groups are small and problems are similar, this gradient
+    estimate has a lower variance than the estimate with the leave-one-out baseline. For identical problems :math:`s^2`
+    is the sampling noise of their means, and :math:`\lambda_i` is one half.
 
     A group with equal rewards can have nonzero advantages, all of one sign. This happens if rewards differ within
     another group and the other groups' mean reward differs from this group's reward. Degenerate cases: a group uses the

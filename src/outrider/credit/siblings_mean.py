@@ -12,15 +12,15 @@ from outrider.credit.members import Members
 
 
 class SiblingsMean(Baseline):
-    r"""Reward minus the mean reward of rollouts that continue the same prefix; ``std`` divides by the standard
-    deviation of these rewards.
+    r"""The advantage is the reward minus the mean reward of the rollouts that continue the same prefix. With ``std``
+    this difference is divided by the standard deviation of those rollouts' rewards.
 
     .. math:: A_i = r_i - \frac{1}{|F_i|} \sum_{j \in F_i} r_j
 
-    with :math:`F_i` the valid members that continue the same parent from the same position, including :math:`i` but not
-    the parent. All roots are one family, so without branches this baseline is :class:`GroupMean` without ``std``. The
-    baseline is meant for branches in a separate loss stream, where the weight of branches relative to roots is explicit
-    and does not grow with the number of branches.
+    :math:`F_i` is the set of valid members that continue the same parent from the same position, including :math:`i`
+    but not the parent. All roots are one family, so without branches this baseline is :class:`GroupMean` without
+    ``std``. The baseline is meant for branches in a separate loss stream, where the weight of branches relative to
+    roots is explicit and does not grow with the number of branches.
 
     Degenerate cases, as in :class:`GroupMean` but per family: a family's only valid member gets 0, and if all rewards
     in a family are equal, its members get exactly 0. An invalid member (a rollout that the verifier could not score)

@@ -31,9 +31,10 @@ class StatedGoal(BatchBaseline):
     update. With several updates per step, each update divides by its own number of members, so a problem has less
     weight in a mini-batch with large groups.
 
-    If all groups have the same size, this baseline equals PKPO's, and for ``k`` = 1 leave-one-out. Degenerate cases, as
-    in ``pkpo``: if a problem has fewer than ``k`` valid members, or all its rewards are equal, its advantages are 0,
-    but the problem still counts in ``P``. A problem without a valid member does not count in ``P``.
+    If all groups have the same size, this baseline equals PKPO's baseline; for ``k`` = 1 it equals the leave-one-out
+    baseline. Degenerate cases, as in ``pkpo``: if a problem has fewer than ``k`` valid members, or all its rewards are
+    equal, its advantages are 0, but the problem still counts in ``P``. A problem without a valid member does not count
+    in ``P``.
 
     >>> import numpy as np
     >>> one = Members(np.array([1.0, 0.0]), np.array([True, False]), np.ones(2, np.int64))

@@ -13,12 +13,13 @@ from outrider.credit.siblings_mean import within
 
 
 class TreeGrpo(Baseline):
-    r"""The z-score of a reward among all members of the group, plus its z-score within the member's tree.
+    r"""The advantage is the sum of two z-scores of the reward: among all members of the group, and within the member's
+    tree.
 
     .. math:: A_i = z_i(\text{group}) + z_i(\text{tree}), \qquad z_i(M) = \frac{r_i - \mu_M}{\sigma_M + \epsilon}
 
-    over the valid members of each set; standard deviations have the denominator n-1. A tree is a root with all its
-    descendants; a member whose parent is not among the members is a root.
+    Means and standard deviations are over the valid members of each set. Standard deviations have the denominator n-1.
+    A tree is a root with all its descendants; a member whose parent is not among the members is a root.
 
     Degenerate cases, for each of the two terms: a single valid member (a rollout that the verifier could score) gets 0,
     and equal rewards give exactly 0. An invalid member gets 0 and does not affect the other members. If there are no

@@ -16,7 +16,8 @@ _NEAR_ZERO = 1e-8
 
 
 class TreeValues(Baseline):
-    r"""A segment's value minus the prompt's value, plus the segment's value minus the preceding segment's value.
+    r"""The advantage is the sum of two differences: a segment's value minus the prompt's value, and the segment's value
+    minus the preceding segment's value.
 
     Let :math:`L(s)` be the valid leaves at or below segment :math:`s`, :math:`V(s)` their mean reward, :math:`V_0` the
     mean reward of all valid members (the prompt's value), and :math:`p(s)` the preceding segment (the prompt, for the
@@ -42,7 +43,7 @@ class TreeValues(Baseline):
 
     Sources: TreeRL, arXiv 2506.11902, and its released code; AttnRL, arXiv 2509.26628. Deviation from TreeRL's code:
     that code trains on 16 of 30 leaves and scales by the number of chosen leaves. This baseline trains on all leaves,
-    so both counts are the same.
+    so the number of chosen leaves is the number of all leaves.
 
     >>> root_and_branch = Members(
     ...     np.array([1.0, 0, 0]), np.array([True, False, False]), np.array([4, 2, 2]),

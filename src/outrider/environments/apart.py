@@ -163,7 +163,8 @@ class ProcessEnvironments:
             return _EnvironmentProcess(self._started())
 
     def _received(self, environment: _EnvironmentProcess) -> Reply | Failed | None:
-        """Read an environment's reply; return None for a message from another process or to an earlier request."""
+        """Read an environment's reply; return None for a message from another process or a reply to an earlier
+        request."""
         try:
             pid, number, answer = environment.channel.recv()
         except Exception:  # noqa: BLE001 - the channel is closed, or another process wrote invalid bytes

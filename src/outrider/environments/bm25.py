@@ -19,7 +19,7 @@ class Bm25(Retriever):
     The tokenizer of bm25s lower-cases words and drops 33 English stop words (``the``, ``of``, ``not``, …) and words of
     one letter or digit. A query that consists only of dropped words finds nothing.
 
-    The default values of k1 and b are those of the Anserini toolkit, which papers on search agents use.
+    The default values of k1 and b are those of the Anserini toolkit. Papers on search agents use this toolkit.
 
     Raises:
         UserError: no passage contains an indexed word.

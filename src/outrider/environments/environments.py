@@ -1,5 +1,5 @@
-"""Interface of a pool of environments, one for each rollout that is being sampled, and a pool that runs in the run's
-own process.
+"""Interface of a pool of environments, with one environment for each rollout that is being sampled. The module also has
+an implementation that runs the environments in the process of the caller.
 """
 
 from __future__ import annotations

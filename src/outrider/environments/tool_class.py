@@ -100,7 +100,7 @@ class ToolEnvironment(Environment):
 
     The text that ``reset`` returns is part of the prompt, so all environments of a problem must start in the same way.
     For this reason, the random generators of Python and NumPy get the same seed for all rollouts of a problem. A turn
-    without a call ends the rollout, and the rollout's reward is the sum of all rewards.
+    without a call ends the rollout. The rollout's reward is the sum of the values of all reward functions.
     """
 
     def __init__(self, loaded: ToolClass, success_at: float, most_bytes: int) -> None:

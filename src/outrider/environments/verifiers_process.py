@@ -2,8 +2,8 @@
 
 The file runs as a script. It does not import Outrider, which may not be installed for this interpreter. The process
 exchanges JSON messages with :mod:`outrider.environments.verifiers_environments`, and runs all episodes in one event
-loop. The package's client requests a turn of the model, and waits until Outrider has sampled the turn. Both
-processes use the same channel class.
+loop. The package's client requests a turn from the model, and waits until Outrider has sampled the turn. Both processes
+use the same channel class.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Channel:
 
 def kill_marked(mark: str) -> None:
     """Kill all processes that inherited ``mark`` in their environment variables, except the caller. These processes may
-    belong to other sessions, as the package's servers do.
+    belong to other process sessions (``setsid``), as the package's servers do.
 
     This works only on Linux, where a process can read the environment variables of other processes.
     """
@@ -89,7 +89,7 @@ def kill_marked(mark: str) -> None:
 
 
 def _kill_pass(wanted: bytes) -> bool:
-    """Kill all marked processes once; return whether any was found."""
+    """Search once for marked processes and kill them. Return whether any was found."""
     found = False
     for shown in Path("/proc").glob("[0-9]*/environ"):
         pid = int(shown.parent.name)

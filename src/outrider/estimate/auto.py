@@ -8,8 +8,8 @@ Sampling and learning do not need their memory at the same time, so the values f
   (4,096 on a CPU, because of its cache) down to 2,048 in powers of 2, with all activations kept. If none of these fits,
   activations are recomputed, which takes a third more time. If none of these sizes fits with recomputation either,
   micro-batches become smaller.
-- ``engine.sampler.memory`` of vLLM in the run's own processes: enough for vLLM's weights, its buffers and the KV cache
-  of a step, but no more than the learner leaves free.
+- ``engine.sampler.memory``, if vLLM runs inside the training processes: enough for vLLM's weights, its buffers and the
+  KV cache of a step, but no more than the learner leaves free.
 - ``train.ranks=0`` on a CPU: fewer processes than the default number, but only if no other values make the run fit.
 
 A tenth of the memory stays free for parts that the estimate omits. If no values fit, this tenth is used as well.
@@ -217,8 +217,8 @@ def _learning(room: _Room) -> Iterator[Dotted]:
 
 
 def _vllm_share(room: _Room, part: float) -> Dotted:
-    """Return vLLM's share of a device's memory if the KV cache has room for a ``part`` (fraction) of a step. On a CPU,
-    this is the share of all processes' engines together.
+    """Return the share of a device's memory that vLLM needs if its KV cache is to have room for the fraction ``part``
+    of a step. On a CPU, this is the share of all processes' engines together.
     """
     if "engine.sampler.memory" not in room.keys:
         return {}

@@ -16,7 +16,7 @@ class DecoderShape(NamedTuple):
         tied: whether the LM head and the embedding share their weights.
         head_norms: number of parameters in the query and key norms of a layer.
         biased: whether the query, key and value projections have biases.
-        context: maximum tokens in a sequence.
+        context: maximum number of tokens in a sequence.
     """
 
     vocabulary: int

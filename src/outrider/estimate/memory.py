@@ -115,8 +115,8 @@ class Memory(NamedTuple):
 
 
 def most_rollouts(stages: Sequence[Stage], problems: int) -> tuple[int, list[str]]:
-    """Return the maximum number of rollouts per step from the stages before the first unbounded stage, and the names of
-    all other stages.
+    """Return the maximum number of rollouts that a step has before its first unbounded stage, and the names of this
+    stage and all later stages.
     """
     bounds, most = Bounds(), 0
     for i, stage in enumerate(stages):
@@ -178,8 +178,8 @@ def wave(recipe: Recipe, shape: DecoderShape, evaluating: bool = False) -> tuple
 
 
 def evaluated_at_once(recipe: Recipe) -> int:
-    """Return the maximum number of responses that an evaluation requests at once, which are the samples for 100
-    problems, or all greedy responses."""
+    """Return the maximum number of responses that an evaluation requests at once. It requests either the samples for up
+    to 100 problems or all greedy responses, and the larger number counts."""
     evaluate = recipe.evaluate
     if not recipe.evaluates:
         return 0
@@ -227,7 +227,8 @@ def _sampling(recipe: Recipe, shape: DecoderShape, evaluating: bool) -> dict[str
 
 
 def _learning(recipe: Recipe, shape: DecoderShape, layout: Layout) -> dict[str, int]:
-    """Return the parts at the peak of learning, which is in the backward pass of the head or of a recomputed layer."""
+    """Return the bytes of each part when learning needs the most memory, which is during the backward pass of the head
+    or of a recomputed layer."""
     low, adapter = number_bytes(recipe), recipe.policy.lora is not None
     longest = wave(recipe, shape)[1]
     tokens = max(recipe.learn.tokens_of_a_pass, longest)

@@ -29,7 +29,7 @@ class Tokens(NamedTuple):
 
 
 def step_tokens(recipe: Recipe, prompt: float) -> Tokens:
-    """Return the maximum tokens in a step if prompts have a mean length of ``prompt`` tokens."""
+    """Return the maximum numbers of tokens in a step if prompts have a mean length of ``prompt`` tokens."""
     rollouts, _ = most_rollouts(recipe.explore, recipe.train.problems)
     first, _ = most_rollouts(recipe.explore[:1], recipe.train.problems)
     continued = (rollouts - first) * recipe.sample.max_tokens  # stages after the first may branch from any token
@@ -44,7 +44,7 @@ def step_tokens(recipe: Recipe, prompt: float) -> Tokens:
 
 
 def evaluation_tokens(recipe: Recipe, prompt: float) -> Tokens:
-    """Return the maximum tokens in one evaluation."""
+    """Return the maximum numbers of tokens in one evaluation."""
     options = recipe.evaluate
     each = options.n + options.greedy
     requests = options.problems * (1 + options.greedy)

@@ -22,8 +22,8 @@ class Rates(NamedTuple):
 
 
 class Amounts(NamedTuple):
-    """The maximum number of tokens that a run generates in training (None if neither steps nor tokens are limited) and
-    in evaluations.
+    """The maximum numbers of tokens that a run generates: one number for training (None if neither steps nor tokens are
+    limited), and one number for evaluations.
 
     ``unbounded`` names the stages without a bound on their rollouts, whose tokens ``training`` does not include.
     """

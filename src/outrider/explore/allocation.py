@@ -66,6 +66,6 @@ class Allocation(PlansAhead, Stage):
         """Return the number of rollouts for each problem; the numbers sum to ``n`` times the number of problems.
 
         Ties go to the problem with the smaller value in ``ties``. The method also sets the step's metrics
-        (``_numbers``); :meth:`plan` adds the minimum and maximum rollouts per problem.
+        (``_numbers``); :meth:`plan` adds the minimum and maximum number of rollouts per problem.
         """
         raise NotImplementedError

@@ -10,8 +10,8 @@ class Bounds(NamedTuple):
     """Minimum and maximum number of rollouts that a step has after a given stage.
 
     Attributes:
-        fewest: minimum rollouts in the step.
-        most: maximum rollouts in the step; None if this stage or an earlier stage has no useful upper bound.
+        fewest: minimum number of rollouts in the step.
+        most: maximum number of rollouts in the step; None if this stage or an earlier stage has no useful upper bound.
         first: minimum and maximum number of rollouts that the first sampling stage samples per problem.
     """
 

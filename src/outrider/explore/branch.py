@@ -47,12 +47,12 @@ class Branch(Stage):
     not score is neither a failure nor a success. Rollouts that an earlier stage excluded are not branched. Rollouts
     whose context is excluded from training are not branched either, since their branches would be excluded too.
 
-    Metrics of a step: ``pivots`` and ``branches`` count pivots and branches. ``no_candidate`` counts sources (rollouts,
-    trees or problems) without a cut, and ``excluded`` counts rollouts that were not branched because of their context.
-    ``capped`` counts branches removed by the cap. ``short`` counts the rollouts that problems lack to reach the
-    selector's width. ``ratio`` is the mean relative depth of the pivots. Among the pivots in failed rollouts,
-    ``recovered`` is the share with a successful branch. The selector adds its own metrics. A mean without values is
-    NaN.
+    Metrics of a step: ``pivots`` is the number of branch points, and ``branches`` is the number of sampled branches.
+    ``no_candidate`` counts sources (rollouts, trees or problems) without a cut, and ``excluded`` counts rollouts that
+    were not branched because of their context. ``capped`` counts branches removed by the cap. Some selectors fill every
+    problem up to a ``width`` in rollouts; ``short`` is the number of rollouts still missing. ``ratio`` is the mean
+    relative depth of the pivots. Among the pivots in failed rollouts, ``recovered`` is the share with a successful
+    branch. The selector adds its own metrics. A mean without values is NaN.
 
     Degenerate cases: the stage requests nothing for an empty group, for a response of at most one token or, with
     ``which: failed``, for a group without failures. If there are fewer cuts than ``pivots``, there are fewer branches.

@@ -49,11 +49,11 @@ class Choose(PlansAhead, Stage):
     The stage does not sample rollouts, and can be placed anywhere in ``explore``. It filters both the initial problems
     of a step and the problems that other stages take.
 
-    The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
-    dropped groups. Degenerate cases: all problems are accepted in the first step. All problems are also accepted if
-    they are all new and have the same level, or if every level has value 0. The value of a level is 0 if every sampled
-    token had probability 1. The random draw depends on the run's seed, the step, the problem, and the number of times
-    that the problem was offered in this step.
+    The stage learns from every rollout that starts from the plain prompt and could be scored by the verifier, including
+    rollouts in dropped groups. Degenerate cases: all problems are accepted in the first step. All problems are also
+    accepted if they are all new and have the same level, or if every level has value 0. The value of a level is 0 if
+    every sampled token had probability 1. The random draw depends on the run's seed, the step, the problem, and the
+    number of times that the problem was offered in this step.
 
     >>> Choose().floor
     0.02

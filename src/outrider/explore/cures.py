@@ -28,22 +28,23 @@ class Cures(Allocation):
         w = E[sqrt(p (1 - p))] = B(a + 1/2, b + 1/2) / B(a, b),    B: Euler's beta function.
 
     The step's budget, ``n`` times the number of problems, is allocated in proportion to ``w``, with ``min_n`` to
-    ``max_n`` rollouts per problem (:func:`share_out`). The rollouts sum to the budget exactly. A new problem has the
-    weight of the prior, so a step with only new problems is allocated uniformly. The stage comes first in ``explore``
-    and replaces the stage ``uniform``.
+    ``max_n`` rollouts per problem (:func:`share_out`). The numbers of rollouts sum to exactly the budget. A new problem
+    has the weight of the prior, so a step with only new problems is allocated uniformly. The stage comes first in
+    ``explore`` and replaces the stage ``uniform``.
 
-    The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
-    dropped groups. Branches and rollouts with in-context examples do not estimate the pass rate. Degenerate cases: for
-    an empty batch the stage requests nothing. Problems that already have rollouts get no further rollouts. Problems
-    whose rollouts all succeeded or all failed keep a positive weight, and get at least ``min_n`` rollouts. The last
-    100,000 problems are remembered; a forgotten problem counts as new.
+    The stage learns from every rollout that starts from the plain prompt and could be scored by the verifier, including
+    rollouts in dropped groups. Branches and rollouts with in-context examples do not estimate the pass rate. Degenerate
+    cases: for an empty batch the stage requests nothing. Problems that already have rollouts get no further rollouts.
+    Problems whose rollouts all succeeded or all failed keep a positive weight, and get at least ``min_n`` rollouts. The
+    last 100,000 problems are remembered; a forgotten problem counts as new.
 
     Source: CurES (Zeng et al., arXiv 2510.01037), as described in XRPO (arXiv 2510.06672, section 2.2 and appendix G):
-    difficulty is estimated by Bayesian posterior updates, and rollouts are allocated by difficulty. Our choices are the
-    closed-form expectation over the posterior (a plug-in estimate would give no rollouts to a problem that was solved
-    twice), the minimum and maximum per problem, and the discount. The posterior starts from the prior and is updated
-    during training, whereas the paper estimates the pass rate before training. The paper also changes how often each
-    problem is sampled; in Outrider the stage ``skip`` does this.
+    difficulty is estimated by Bayesian posterior updates, and rollouts are allocated by difficulty. Three things are
+    our choice: the closed-form expectation over the posterior, the minimum and maximum number of rollouts per problem,
+    and the discount ``memory``. (A plug-in estimate instead of the expectation would give no rollouts to a problem that
+    was solved twice.) The posterior starts from the prior and is updated during training, whereas the paper estimates
+    the pass rate before training. The paper also changes how often each problem is sampled; in Outrider the stage
+    ``skip`` does this.
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` does not hold, so the budget could not be spent.

@@ -24,8 +24,8 @@ from outrider.record.turns import sampled
 
 
 class EntropyBranch(Stage):
-    r"""Branches paths (responses including any inherited prefix) at segment boundaries, with a probability that rises
-    with the entropy after the boundary (ARPO).
+    r"""Samples branches at segment boundaries, with a probability that rises with the entropy after the boundary
+    (ARPO). A path is a response including any inherited prefix.
 
     .. math:: P_t = \mathrm{clip}(\alpha + \beta \, \Delta H_t, 0, 1), \qquad \Delta H_t = H_t - H_0
 

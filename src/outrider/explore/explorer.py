@@ -50,7 +50,8 @@ class Explorer:
         engine: the policy and its tokenizer, for the stages.
         seed: the run's master seed.
         share: runs a function on the planning process and broadcasts the result to all processes.
-        prompt_limit: maximum prompt tokens with which the longest response still fits into the model's context.
+        prompt_limit: maximum number of tokens in a prompt; with a longer prompt, the longest response would not fit
+            into the model's context.
     """
 
     def __init__(

@@ -1,4 +1,5 @@
-"""Invest: allocates rollouts so that gradient variance is minimal for the number of generated tokens."""
+"""Invest: allocates rollouts so that the gradient variance is as small as possible for a given number of generated
+tokens."""
 
 from __future__ import annotations
 
@@ -36,9 +37,10 @@ class Invest(PlansAhead, Stage):
     makes the same assumptions, and also assumes that :math:`F` is equal for all problems.
     :class:`~outrider.explore.pass_rate_model.PassRateModel` predicts pass rate, noise and tokens. All problems start
     with ``min_n`` rollouts. Then each further rollout goes to the problem with the largest decrease in variance per
-    predicted token, until the budget is spent. Decreases shrink with n, so no allocation of the same number of tokens
-    has a smaller variance, except for a rounding effect: the tokens that remain at the end are too few for another
-    rollout. Long responses cost more but are also noisier, so length has little influence.
+    predicted token, until the budget is spent. The decrease in variance becomes smaller with n, so no other allocation
+    of the same number of tokens has a smaller variance. This is exact except for rounding: at the end, a few tokens may
+    remain that are not enough for another rollout. Long responses cost more but are also noisier, so length has little
+    influence.
 
     The stage plans once, before the step, and requests only rollouts from the plain prompt. If the number of a
     problem's rollouts depended on their outcomes, the gradient estimate from all of these rollouts would be biased.
@@ -46,12 +48,12 @@ class Invest(PlansAhead, Stage):
     estimated. An unbiased alternative would be two rounds of at least ``max(k, 2)`` rollouts each, with separate
     baselines per round and fixed weights to combine the rounds. We have not tried this alternative.
 
-    The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
-    dropped groups. The stage comes first in ``explore`` and replaces the stage ``uniform``. With a credit other than
-    ``stated_goal``, the number of rollouts may affect the objective. Degenerate cases: every problem gets ``n``
-    rollouts in the first step, and also if every predicted pass rate is certain. For an empty batch the stage requests
-    nothing. Problems that already have rollouts get no further rollouts. If all problems have ``max_n`` rollouts, the
-    rest of the token budget is not spent (metric ``unspent``).
+    The stage learns from every rollout that starts from the plain prompt and could be scored by the verifier, including
+    rollouts in dropped groups. The stage comes first in ``explore`` and replaces the stage ``uniform``. With a baseline
+    other than ``stated_goal``, the number of rollouts may affect the objective. Degenerate cases: every problem gets
+    ``n`` rollouts in the first step, and also if every predicted pass rate is certain. For an empty batch the stage
+    requests nothing. Problems that already have rollouts get no further rollouts. If all problems have ``max_n``
+    rollouts, the rest of the token budget is not spent (metric ``unspent``).
 
     Raises:
         ValidationError: ``k <= min_n <= n <= max_n`` does not hold.

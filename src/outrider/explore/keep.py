@@ -37,8 +37,8 @@ class Keep(Stage):
     Tokens after the end of the first ``\boxed{…}`` are ignored, since they are not trained on (``until_box``).
 
     Of ``n`` kept responses, :math:`\lfloor \mathrm{noise}\; n \rfloor` are failures, ranked in the same way, if there
-    are enough failures. n is the largest number, up to ``most``, for which there are enough successes. ``per_problem``
-    limits a problem's successes and, separately, its failures.
+    are enough failures. The other kept responses are successes. ``n`` is as large as the number of available successes
+    allows, but at most ``most``. ``per_problem`` limits a problem's successes and, separately, its failures.
 
     The stage does not sample rollouts. Degenerate cases: if no response succeeds, no response is kept.
 

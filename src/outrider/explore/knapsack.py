@@ -49,7 +49,8 @@ class Knapsack(Allocation):
     counts as known after ``known`` rollouts. Problems with an unknown pass rate get ``n`` rollouts, and all other
     problems start with ``min_n``. The remaining budget is spent exactly, with at most ``max_n`` rollouts per problem:
 
-    1. problems with ``0 < p < 1`` get rollouts by value, up to the sum of :func:`enough` over these problems;
+    1. problems with ``0 < p < 1`` get rollouts in order of the gain in value, until the total reaches the sum of
+       :func:`enough` over these problems;
     2. the rest goes evenly to known unsolved problems (``p = 0``), or to solved problems if no problem is unsolved;
     3. rollouts left over because problems reached ``max_n`` go to solved problems, then to mixed problems
        (``0 < p < 1``) by value, then evenly to all problems.
@@ -57,17 +58,17 @@ class Knapsack(Allocation):
     Values are concave in ``n``, so this greedy allocation by largest gain is the optimum of the knapsack problem that
     the paper solves by dynamic programming. The stage comes first in ``explore`` and replaces the stage ``uniform``.
 
-    The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
-    dropped groups. Degenerate cases: for an empty batch the stage requests nothing. Problems that already have rollouts
-    get no further rollouts. The allocation is uniform in the first epoch. If no problem is mixed, the rest of the
-    budget goes to unsolved problems. The last 100,000 problems are remembered.
+    The stage learns from every rollout that starts from the plain prompt and could be scored by the verifier, including
+    rollouts in dropped groups. Degenerate cases: for an empty batch the stage requests nothing. Problems that already
+    have rollouts get no further rollouts. The allocation is uniform in the first epoch. If no problem is mixed, the
+    rest of the budget goes to unsolved problems. The last 100,000 problems are remembered.
 
     Source: Li et al. 2025, "Knapsack RL", arXiv 2509.25849, following its released code (exploration_utils.py and
     rl_dataset.py). Only summaries of the paper were available. Differences: in the released code, a mixed problem that
     gets nothing above ``min_n`` has value 0 instead of ``V(min_n, p)``, which favours one more rollout for every mixed
     problem. In the released code, new problems count as unsolved in step 2, and no limit on rollouts applies to steps 1
-    and 2 together. The released code fails if a batch has only mixed problems and budget is left over (a division by
-    zero, or rollouts that sum to less than the budget).
+    and 2 together. If a batch has only mixed problems and some budget is left over, the released code either divides by
+    zero or allocates fewer rollouts than the budget allows.
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` or ``known <= window`` does not hold.
@@ -126,7 +127,7 @@ class Knapsack(Allocation):
         return seen.count("1") / len(seen) if len(seen) >= self.known else None
 
     def shares(self, rates: Sequence[float | None], ties: Sequence[int]) -> list[int]:
-        """Return the rollouts per problem, which sum to ``n`` times the number of problems."""
+        """Return the number of rollouts for each problem. The numbers sum to ``n`` times the number of problems."""
         total = self.n * len(rates)
         mixed = {i: p for i, p in enumerate(rates) if p is not None and 0 < p < 1}
         unsolved = [i for i, p in enumerate(rates) if p == 0]

@@ -1,4 +1,5 @@
-"""Prefixed rollouts: unsolved problems start from part of an earlier success (PrefixRL) or given solution (POPE)."""
+"""Prefixed rollouts: rollouts for unsolved problems start from the beginning of an earlier success (PrefixRL) or of a
+given solution (POPE)."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ MOST_SUCCESSES = 2_000  # about six checkpoint bytes per token: 50 MB for respon
 
 
 class _Success(NamedTuple):
-    """The last success of a rarely solved problem, or its given solution, and the fraction of its tokens that a prefix
-    keeps."""
+    """The last success of a rarely solved problem, or the problem's given solution. It is stored with the fraction of
+    its tokens that a prefix keeps."""
 
     rollout: str
     ids: tuple[int, ...]
@@ -199,8 +200,8 @@ class Prefixed(Stage):
 
 
 def _solution(problem: Problem, engine: Engine) -> Ids:
-    """Return the token ids of the task's own solution as they follow the prompt's token ids. Return an empty array if
-    the solution cannot be used.
+    """Return the token ids of the task's own solution. Prompt and solution are tokenized together, and the prompt's
+    token ids are removed. Return an empty array if the solution cannot be used.
     """
     text = problem.metadata.get("solution")
     if not isinstance(text, str):

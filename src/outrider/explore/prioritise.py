@@ -84,11 +84,11 @@ class Prioritise(Stage):
 
     Our choices where the paper is ambiguous: we read the paper's alpha = 0.95 as a confidence *level*. Taken literally,
     this alpha would give the 0.525 quantile, and the bonus would dominate Δ. λ, which the paper does not give, is 0.1.
-    T is the round's own budget, or with ``cumulative`` the step's total rollouts after the round. The paper allocates
-    "the next rollout" in one place and "in proportion" in another; we allocate in proportion. The metric
-    ``effective_problems`` is ``(Σ n)^2 / Σ n^2``; ``weight_max`` is the largest group size divided by the mean group
-    size. If every rollout or token has the same weight in the loss, a problem's weight is its share of rollouts, which
-    depends on outcomes.
+    T is the budget of the round; with ``cumulative``, T is the total number of rollouts in the step after the round.
+    The paper allocates "the next rollout" in one place and "in proportion" in another; we allocate in proportion. The
+    metric ``effective_problems`` is ``(Σ n)^2 / Σ n^2``; ``weight_max`` is the largest group size divided by the mean
+    group size. If every rollout or token has the same weight in the loss, a problem's weight is its share of rollouts,
+    which depends on outcomes.
 
     Source: XRPO (arXiv 2510.06672), section 3.2, Algorithm 1.
 
@@ -200,7 +200,8 @@ class Prioritise(Stage):
     def _eligible(self, groups: Sequence[Group]) -> list[Group]:
         """Return the groups that may get more rollouts.
 
-        These groups are not dropped, not unscorable (unless all groups are) and, with ``skip_solved``, not solved.
+        Dropped groups get none, and with ``skip_solved`` solved groups get none either. Unscorable groups get rollouts
+        only if all groups are unscorable.
         """
         kept = [(g, outcome(g)) for g in groups if not g.dropped]
         unscorable = {g.id for g, found in kept if g.size and found == "unscorable"}
@@ -241,10 +242,11 @@ class Prioritise(Stage):
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         """Return a step's metrics.
 
-        Five metrics describe the rollouts that this stage added: their total, their numbers for problems that were
-        unsolved or solved at that time, the maximum per problem, and the share of problems without added rollouts.
-        Further metrics count problems without a verifiable rollout, unspent rollouts, and rollouts of earlier stages
-        beyond the budget. The remaining metrics describe the problems' weights and the in-context examples.
+        Five metrics describe the rollouts that this stage added: their total, the number for problems that were
+        unsolved at that time, the number for problems that were already solved, the maximum per problem, and the share
+        of problems without added rollouts. Further metrics count problems without a verifiable rollout, unspent
+        rollouts, and rollouts of earlier stages beyond the budget. The remaining metrics describe the problems' weights
+        and the in-context examples.
         """
         names = ("extra_unsolved", "extra_solved", "unscorable", "unspent", "overdrawn")
         counts = {"extra": self._extra.total()} | {name: self._counts[name] for name in names}

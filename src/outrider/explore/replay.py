@@ -29,12 +29,12 @@ class _Success(NamedTuple):
 
 
 class Replay(Stage):
-    """Adds a problem's last success to its group if all rollouts of the step from the plain prompt fail.
+    """Adds a problem's last success to the problem's group if all rollouts from the plain prompt fail in this step.
 
-    After every step the stage stores the last success from the plain prompt, with tokens and log-probabilities, of each
-    problem with a pass rate below one half. If the pass rate is one half or above, the stored success is removed. A
-    group of failures has no gradient; with the success added, the group has a gradient. Nothing is sampled, so a replay
-    costs no generated tokens.
+    If a problem's pass rate in a step is below one half, the stage stores the problem's last success from the plain
+    prompt, including tokens and log-probabilities. If the pass rate is one half or above, the stored success is
+    removed. A group of failures has no gradient; with the success added, the group has a gradient. Nothing is sampled,
+    so a replay costs no generated tokens.
 
     A replay is off-policy: its old log-probabilities come from the policy that sampled it. With ``clip: [0.2, 0.2]``, a
     token whose probability rose by more than a fifth has no gradient. A token whose probability fell is weighted by its

@@ -106,14 +106,14 @@ class Seed(Options):
     problems are used, however distant they are.
 
     Our choices where XRPO is ambiguous: the corpus starts empty, or is read from a file (XRPO's "baseline-correct
-    solutions"). Reasoning is excluded, as the lengths in XRPO's Table 9 suggest. By default a rollout is trained with
-    the prompt from which the rollout was sampled (``trained: as_generated``). The importance ratio then starts at 1,
-    but the objective includes the examples. With ``original`` the rollout is trained with the plain prompt, and its
-    sampling log-probabilities serve as old log-probabilities. The ratio then starts at ``pi(y | plain) / pi(y |
-    seeded)``. The surrogate's clip bounds this ratio for positive advantages; ``objective.correction: truncate`` bounds
-    this ratio for all advantages. Only untruncated importance weights of whole responses would give the plain prompt's
-    gradient in expectation. With ``excluded`` the rollout counts only in the baseline. Evaluation uses no stages, and
-    therefore no seeding.
+    solutions"). The solutions in examples do not include the reasoning, as the lengths in XRPO's Table 9 suggest. By
+    default a rollout is trained with the prompt from which the rollout was sampled (``trained: as_generated``). The
+    importance ratio then starts at 1, but the objective includes the examples. With ``original`` the rollout is trained
+    with the plain prompt, and its sampling log-probabilities serve as old log-probabilities. The ratio then starts at
+    ``pi(y | plain) / pi(y | seeded)``. The surrogate's clip bounds this ratio for positive advantages;
+    ``objective.correction: truncate`` bounds this ratio for all advantages. Only untruncated importance weights of
+    whole responses would give the plain prompt's gradient in expectation. With ``excluded`` the rollout counts only in
+    the baseline. Evaluation uses no stages, and therefore no seeding.
 
     Source: XRPO (arXiv 2510.06672), section 3.2 and appendix C.
 

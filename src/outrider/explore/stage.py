@@ -15,10 +15,10 @@ from outrider.record import Group, Problem, SampleRequest
 class Stage(Options):
     """A rule for spending the rollout budget. Fields are the recipe's options; private attributes hold the state.
 
-    Only ``plan`` is required. The explorer calls ``plan`` with ``round`` 0, 1, 2, … and has each answer sampled and
-    verified, until the answer is empty. Then the stage may ``drop`` groups or rollouts, and the next stage begins.
-    After the last stage, every stage's ``observe`` gets the finished groups. All of this happens in one process of a
-    run.
+    Only ``plan`` is required. The explorer calls ``plan`` with ``round`` 0, 1, 2, … until ``plan`` returns no requests.
+    After each call, the requested rollouts are sampled and verified. Then the stage may ``drop`` groups or rollouts,
+    and the next stage begins. After the last stage, every stage's ``observe`` gets the finished groups. All of this
+    happens in one process of a run.
 
     A stage may also implement these protocols: :class:`outrider.explore.bounds.BoundedStage`, :class:`AdmittingStage`,
     :class:`PreparedStage`, :class:`PredictingStage`. A subclass of :class:`PlansAhead` plans all rollouts before
@@ -100,7 +100,8 @@ class PredictingStage(Protocol):
 
 
 class PlansAhead:
-    """Marks a stage that plans the whole step before sampling any of its rollouts, and only from plain prompts.
+    """Marks a stage that plans the whole step before any rollout is sampled, and requests only rollouts from plain
+    prompts.
 
     A credit component with a stated goal (an explicit objective) requires this property of every stage, whatever its
     loss stream. If the number of rollouts depended on outcomes, or failures were dropped, the credit component would

@@ -15,13 +15,13 @@ class Surroundings(NamedTuple):
     Attributes:
         before: the stages before this stage, in order.
         problems: number of problems that a step begins with.
-        max_tokens: maximum tokens of a response.
+        max_tokens: maximum number of tokens in a response.
         streams: the loss streams that have a credit chain (list of credit components).
         task: name of the task.
         turns: whether the task's rollouts have several turns.
         after: the stages after this stage, in order.
-        goal: k of the pass@k objective whose gradient the credit of stream ``main`` estimates; None if there is no such
-            k.
+        goal: k of the pass@k objective whose gradient is estimated by the credit chain of the stream ``main``; None if
+            there is no such k.
     """
 
     before: Sequence[object]
@@ -35,7 +35,7 @@ class Surroundings(NamedTuple):
 
     @property
     def bounds(self) -> Bounds:
-        """Bounds of the step before this stage."""
+        """Bounds on the step's number of rollouts at the time when this stage begins."""
         return bounds_after(self.before, self.problems)
 
     def refuse_limit(self, max_tokens: int) -> None:

@@ -22,7 +22,7 @@ class Engine(Protocol):
         ...
 
     def token_texts(self, ids: Ids) -> list[str]:
-        """Return the text of each token, from which stages find the ends of sentences and steps."""
+        """Return the text of each token. Stages use these texts to find the ends of sentences and steps."""
         ...
 
     def attention(self, rollout: Rollout, starts: Sequence[int]) -> NDArray[np.float64]:
@@ -57,7 +57,8 @@ class View:
             problems are left.
         engine: see :class:`Engine`.
         seed: the run's master seed; a stage draws with ``identity_seed(view.seed, "name", view.step, …)``.
-        prompt_limit: maximum prompt tokens with which the longest response still fits into the model's context.
+        prompt_limit: maximum number of tokens in a prompt; with a longer prompt, the longest response would not fit
+            into the model's context.
     """
 
     groups: Sequence[Group]

@@ -53,13 +53,13 @@ class Vip(Allocation):
     from ``min_n`` up to ``max_n``. These gains decrease with ``n``, so no other allocation has less variance. The stage
     comes first in ``explore`` and replaces the stage ``uniform``.
 
-    The stage learns from every rollout from the plain prompt that the verifier could score, including rollouts in
-    dropped groups. Degenerate cases: in the first step, and for questions unlike any earlier question, ``p`` is 1/2.
-    Problems with equal predictions get equal shares. Predictions are clipped like pass rates. Nearly equal questions
-    share the mean of their logits. For an empty batch the stage requests nothing. Problems that already have rollouts
-    get no further rollouts. The last 10,000 questions are remembered; older questions have no effect. ``tfidf`` weights
-    its terms by the remembered questions, so ``K`` changes slightly as these questions change; with ``transformer``,
-    ``K`` does not change.
+    The stage learns from every rollout that starts from the plain prompt and could be scored by the verifier, including
+    rollouts in dropped groups. Degenerate cases: in the first step, and for questions unlike any earlier question,
+    ``p`` is 1/2. Problems with equal predictions get equal shares. Predictions are clipped like pass rates. Nearly
+    equal questions share the mean of their logits. For an empty batch the stage requests nothing. Problems that already
+    have rollouts get no further rollouts. The last 10,000 questions are remembered; older questions have no effect.
+    ``tfidf`` weights its terms by the remembered questions, so ``K`` changes slightly as these questions change; with
+    ``transformer``, ``K`` does not change.
 
     Source: Nguyen et al. 2026, "VIP", arXiv 2602.01601 (only summaries were available), and earlier versions of its
     code. Differences: VIP's code solves the relaxed problem by SLSQP with a bonus for problems that look hard. The code

@@ -73,8 +73,8 @@ def exported(
     Args:
         path: a run folder, a plain table of rollouts, or the rollout files of another framework.
         locate: a function that takes a model's name and returns the model's tokenizer, which decodes prompts.
-        out: the folder to write to. If None, the folder is trackio's default folder for trackio, and ``export/TARGET``
-            in the run folder for other targets.
+        out: the folder to write to. If None, the target trackio uses trackio's default folder, and all other targets
+            use ``export/TARGET`` in the run folder.
         wanted: splits and steps to export; None: all rollouts.
         columns: a mapping from each column's name to the record field that fills the column; only for another
             framework's files.

@@ -17,7 +17,7 @@ class Boundary(Selector):
     Paths branch in a seeded random order. Once no path reaches the ``d``-th cut, the remaining rollouts start at random
     cuts.
 
-    This is the sampling of TreePO (arXiv 2508.17445; ``vllm_rollout_tree.py``), which uses segments of 512 tokens,
+    This is TreePO's sampling method (arXiv 2508.17445; ``vllm_rollout_tree.py``). TreePO uses segments of 512 tokens,
     depth 14 and width 16. In TreePO every active path splits in two; to reproduce this, set ``branches: 1`` and
     ``rounds`` above ``depth``. TreePO branches paths during generation. A continuation depends only on its prefix, so
     branching a finished path at the same cut samples from the same distribution, and no token is generated twice. The

@@ -48,9 +48,9 @@ class UniformCut(Selector):
 class Root(Selector):
     """Picks the prompt: samples as many new rollouts as branching would, in the branch stream.
 
-    This is the limit of DEEP-GRPO's utility as gamma goes to minus infinity (appendix C.1 of the paper, "Root Only"),
-    an ablation of the branching depth. New rollouts have no parent, so all new rollouts of a problem are siblings.
-    Their baseline therefore averages over more rollouts than the baseline of branches from one position.
+    The selector is an ablation of the branching depth. It is the limit of DEEP-GRPO's utility as gamma goes to minus
+    infinity (appendix C.1 of the paper, "Root Only"). New rollouts have no parent, so all new rollouts of a problem are
+    siblings. Their baseline therefore averages over more rollouts than the baseline of branches from one position.
     """
 
     @property
