@@ -1,4 +1,4 @@
-"""Reads rollout files of any other framework (JSON lines, Parquet or CSV), whose fields the user names.
+"""Reads rollout files (JSON lines, Parquet or CSV) of any other framework; the user names the fields.
 
 The user needs to name only the fields for the problem and for success: ``{"problem": "prompt", "success":
 "is_correct"}``. All valid names are in :data:`outrider.importers.column_mapping.COLUMNS`.
