@@ -106,7 +106,7 @@ class Learner(Protocol):
 
     def logprobs(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
         """Return, on every rank, the log-probabilities of each row's own tokens (the tokens after the context) under
-        the current weights, in the rows' mode.
+        the current weights, in the rows' log-probability mode.
         """
         ...
 
@@ -177,12 +177,13 @@ def updates(
     The metrics contain the diagnostics as means over trained tokens, the number of trained ``tokens`` (counted once per
     use), and the mean ``loss`` of the updates. They also contain the last gradient norm, the last learning rate, and
     the counts ``updates``, ``skipped_no_signal``, ``skipped_nonfinite`` and ``rows_skipped``. If a service trains the
-    policy, ``trained_tokens`` counts tokens including prompts. The objective adds its own metrics.
+    policy, ``trained_tokens`` is the number of tokens sent to the service, including prompts and padding rows. The
+    objective adds its own metrics.
 
     Args:
         logprobs: computes the learner's log-probabilities on demand.
-        optimizer_step: trains on one batch, and returns sums over the batch's tokens, the number of the tokens
-            (``tokens``), and counts.
+        optimizer_step: trains on one batch, and returns the diagnostics summed over the batch's tokens, the number of
+            these tokens (``tokens``), and counts such as ``updates``.
         seen: returns the ``logprobs`` of :class:`Updated`. If the learner does not record log-probabilities, ``seen``
             is None.
 
