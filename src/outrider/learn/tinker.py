@@ -9,9 +9,9 @@ gradients of log-probabilities,
 
 so the service returns log-probabilities, Outrider computes the factors in float64, and the service gets the loss
 :math:`-\sum_t \rho_t a_t` with :math:`a_t = -\partial L / \partial \log\pi_t` and old log-probabilities equal to the
-current log-probabilities. Then :math:`\rho = 1`, and the gradient is the sum above. This method costs one more forward
-pass. The protocol's weighted cross-entropy is not used, because a service that averages a row's losses divides by the
-sum of the weights, which may be close to 0 or negative.
+current log-probabilities. Then :math:`\rho = 1`, and the gradient is the sum above. For such an objective, training
+costs one additional forward pass. The protocol's weighted cross-entropy is not used, because a service that averages a
+row's losses divides by the sum of the weights, which may be close to 0 or negative.
 """
 
 from __future__ import annotations
@@ -179,7 +179,9 @@ class TinkerLearner:
         old_logprobs: Sequence[NDArray[np.floating]],
         advantages: Sequence[NDArray[np.floating]],
     ) -> list[ServiceRow]:
-        """Return the rows in the service's format, padded to a number of rows that the service has compiled for."""
+        """Return the rows in the service's format. Rows with advantage 0 are added until their number is one for which
+        the service has compiled its computation.
+        """
         total = self._filled(len(rows))
         sent = [
             _service_row(row, old, advantage, self.abilities, total)

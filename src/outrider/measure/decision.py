@@ -32,9 +32,9 @@ class Decision:
         clearly_won, clearly_lost: numbers of problems on which the second model's pass rate is significantly higher
             (clearly won) or significantly lower (clearly lost).
         decisive: number of decisive problems (:func:`decisive_problems`); None if the interval includes 0.
-        needed_problems, needed_samples: number of problems (:func:`problems_needed`), and number of samples per problem
-            (:func:`samples_needed`), that a significant difference would require. None if the interval already excludes
-            0, or if no number would be enough.
+        needed_problems, needed_samples: how many problems (:func:`problems_needed`), or how many samples per problem
+            (:func:`samples_needed`), are needed to detect a difference of this size. None if the interval already
+            excludes 0, or if no number would be enough.
     """
 
     difference: Interval
