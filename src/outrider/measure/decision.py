@@ -122,8 +122,9 @@ def decisive_problems(changes_P: ArrayLike, resamples: int = 2000, seed: int = 0
 
 
 def _without_by_normal(largest_P: Floats) -> int:
-    """Return the smallest number of removed values at which a normal interval of the remaining values' mean includes
-    0."""
+    """Return how many of the first values must be removed until the interval of the mean of the others includes 0. The
+    interval is a normal approximation.
+    """
     left_P = np.arange(len(largest_P), 0, -1)
     sums_P, squares_P = (np.cumsum(values_P[::-1])[::-1] for values_P in (largest_P, largest_P**2))
     means_P = sums_P / left_P
