@@ -153,8 +153,7 @@ class SaveExplorer:
 
 
 def _refuse_other_method(config: Any, recipe: Recipe) -> None:
-    """Raise UserError if one of the method's keys has another value in verl's configuration than in ``verl_settings``.
-    """
+    """Raise UserError if verl's configuration and ``verl_settings`` have different values for one of the method's keys."""
     from omegaconf import OmegaConf
 
     for key, expected in verl_settings(recipe).method.items():
