@@ -19,7 +19,7 @@ from outrider.record.table_file import csv_rows, parquet_rows
 
 
 def recognises(head: Head) -> bool:
-    """Return False, since a file whose fields the user names cannot be recognised by its content."""
+    """Return False. The user names the fields of these files, so they cannot be recognised by their content."""
     return False
 
 

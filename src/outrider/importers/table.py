@@ -56,7 +56,7 @@ class ImportedRow(NamedTuple):
 
 
 def table(rows: Iterable[ImportedRow], notes: Notes) -> pa.Table:
-    """Build the plain table from rows, in order.
+    """Build the plain table from rows, and keep the order of the rows.
 
     A problem's id is the row's ``problem`` or, if ``problem`` is missing, a hash of the prompt. If the row has a
     ``test_set``, the id starts with the name of the test set. A row with neither ``problem`` nor prompt is skipped and

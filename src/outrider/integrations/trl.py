@@ -61,7 +61,7 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
             setting. The recipe's method must match ``args``: ``GRPOConfig(..., **grpo_config(recipe))``.
         chain: a credit chain instead of a recipe; ``args`` then sets all other parts of the method.
         success_at: minimum reward of a success. If None, rewards must be exactly the values that verdicts are mapped
-            to. For a recipe, these are the values of its ``reward``; for a chain, they are 0 and 1, or -1 and 1.
+            to. A recipe sets these values in its ``reward``. For a chain, rewards must be 0 and 1, or -1 and 1.
 
     Raises:
         UserError: TRL is missing or has another version, or does not support the recipe or chain with these ``args``.

@@ -153,7 +153,7 @@ class SaveExplorer:
 
 
 def _refuse_other_method(config: Any, recipe: Recipe) -> None:
-    """Raise UserError if verl's configuration and ``verl_settings`` have different values for one of the method's keys."""
+    """Raise UserError if verl's configuration and ``verl_settings`` have different values for a key of the method."""
     from omegaconf import OmegaConf
 
     for key, expected in verl_settings(recipe).method.items():

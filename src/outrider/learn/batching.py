@@ -22,7 +22,8 @@ Sized = TypeVar("Sized", bound=Packable)
 
 
 def cut_by_group(rows: Sequence[WeightedRow], parts: int) -> list[list[WeightedRow]]:
-    """Cut rows into at most ``parts`` optimizer batches of whole groups, in order, with nearly equal numbers of groups.
+    """Cut rows into at most ``parts`` optimizer batches. Each batch contains whole groups, and the numbers of groups
+    are nearly equal. The order of the groups is kept.
 
     >>> from outrider.record.row import imitation_row
     >>> a, b = (imitation_row(np.zeros(1, np.int32), np.zeros(1, np.int32)) for _ in "ab")

@@ -100,7 +100,7 @@ class Learner(Protocol):
         """Train on the rows of one step; ``progress`` in [0, 1] is the position in the learning-rate schedule.
 
         Raises:
-            ValueError: rows have several log-probability modes, or a truncated mode (top-p, top-k).
+            ValueError: the rows have different log-probability modes, or a truncated mode (top-p, top-k).
         """
         ...
 
@@ -188,7 +188,7 @@ def updates(
             is None.
 
     Raises:
-        ValueError: rows have several log-probability modes, or a truncated mode (top-p, top-k).
+        ValueError: the rows have different log-probability modes, or a truncated mode (top-p, top-k).
     """
     refuse_modes(rows)
     rows = [replace(row, place=place) for place, row in enumerate(rows)]
@@ -214,8 +214,9 @@ def updates(
 
 
 def refuse_modes(rows: Sequence[WeightedRow]) -> None:
-    """Raise ValueError if rows have several log-probability modes, or a truncated mode, because importance ratios would
-    be wrong."""
+    """Raise ValueError if the rows have different log-probability modes, or a truncated mode, because importance ratios
+    would be wrong.
+    """
     modes = {row.mode for row in rows}
     if len(modes) > 1 or any(mode.top_p != 1.0 or mode.top_k != 0 for mode in modes):
         raise ValueError(f"rows of different or truncated log-probability modes in one batch: {sorted(modes)}")

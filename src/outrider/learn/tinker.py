@@ -198,7 +198,7 @@ class TinkerLearner:
 
 
 def _factors(row: WeightedRow) -> NDArray[np.float64]:
-    """Return the advantage of each own token, multiplied by all factors of the policy term."""
+    """Return the advantage of each token after the context, multiplied by all factors of the policy term."""
     factors_N = row.weight * row.trainable_N * row.advantages_N
     for given in (row.importance_N, row.keeps_N):
         if given is not None:
@@ -225,7 +225,7 @@ def _service_row(
 
 
 def _own(logprobs: Sequence[NDArray[np.float64]], rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
-    """Return the log-probabilities of own tokens, without padding rows."""
+    """Return the log-probabilities of the tokens after each row's context. Padding rows are left out."""
     return [found[-len(row.token_ids) :] for found, row in zip(logprobs, rows, strict=False)]
 
 

@@ -141,7 +141,8 @@ def _words(words: Sequence[str]) -> re.Pattern[str]:
 
 
 def _folded(text: str) -> str:
-    """Lower-case a text and replace curly apostrophes by straight apostrophes, without changing the text's length.
+    """Convert text to lower case and replace curly apostrophes with straight apostrophes, without changing the length
+    of the text.
 
     This is faster than case-insensitive regular expressions.
     """

@@ -76,7 +76,8 @@ def text_diversity(
     with ``N = order``. Overlap is the BLEU score of a response with all other responses as references, as in self-BLEU.
     Overlap has no brevity penalty, since one of many references usually has a similar length. Overlap has no smoothing,
     so if there is no match for even one order n, the overlap is 0. Overlap is 1 for a response that is part of another
-    response, and 0 if no ``N``-gram is shared. Novelty is the share of ``N``-grams that no other response has.
+    response, and 0 if the response shares no ``N``-gram with the other responses. Novelty is the share of ``N``-grams
+    that no other response has.
 
     ``responses`` are token ids (arrays or lists) or words (lists of strings, see :func:`words`). ``problem_R`` contains
     the problem of each response. If None, all responses are to one problem. Responses are not compared in pairs: the

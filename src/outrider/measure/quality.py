@@ -161,7 +161,7 @@ def compression(response: Response, least: int = 300) -> float:
 
 
 def garbled(response: Response) -> float:
-    """Return the share of garbled characters; NaN for an empty text.
+    """Return the share of garbled characters; NaN if the text is empty.
 
     >>> garbled(Response("ab\\ufffd\\x07\\n"))
     0.4

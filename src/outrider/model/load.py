@@ -167,8 +167,8 @@ def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0, device
 
     Raises:
         UserError: the folder is missing, is not a model, or has no tokenizer; weights are missing; the model is not on
-            the hub, or the hub cannot be reached; ``options`` need a chat template or layers that the model does not
-            have.
+            the hub, or the hub cannot be reached. The error is also raised if ``options`` need a chat template or
+            layers that the model does not have.
     """
     tokenizer, place, adapter = open_tokenizer(name, options)
     lora = options.lora if isinstance(options, TrainedPolicyOptions) else None
