@@ -225,7 +225,7 @@ def _service_row(
 
 
 def _own(logprobs: Sequence[NDArray[np.float64]], rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
-    """Return the log-probabilities of the tokens after each row's context. Padding rows are left out."""
+    """Return the log-probabilities of the tokens after each row's context. Padding rows are excluded."""
     return [found[-len(row.token_ids) :] for found, row in zip(logprobs, rows, strict=False)]
 
 
