@@ -79,7 +79,8 @@ def interrupts_held() -> Iterator[None]:
 def end_with(parent: int) -> None:
     """Wait until the process ``parent`` has ended, and kill this process and its process group afterwards.
 
-    Call this function in a thread of a process that leads its group, so that the process ends even while it is busy.
+    Call this function in a separate thread, so that the process ends even if its main thread is busy. The process must
+    be the leader of its process group.
     """
     while os.getppid() == parent:
         time.sleep(1.0)

@@ -52,10 +52,10 @@ class ExportChoice(NamedTuple):
 
 
 def parts_of(run: RunData, wanted: ExportChoice, tokenizer: Tokenizer | None = None) -> list[ExportPart]:
-    """Return the wanted parts of a run, by split and step. Damaged files are excluded and named in ``run.notices``.
+    """Return one part for each wanted split and step of a run. Damaged files are excluded and named in ``run.notices``.
 
     Args:
-        tokenizer: the tokenizer that decodes the prompts of a run, including special tokens. Without a tokenizer,
+        tokenizer: the tokenizer that decodes the prompts of a run; special tokens are kept. Without a tokenizer,
             prompts are None.
 
     Raises:
@@ -88,7 +88,7 @@ def _refuse_unknown(kind: str, wanted: Sequence[Any], known: Sequence[Any]) -> N
 
 
 def _places(run: RunData) -> dict[tuple[str, int], list[str]]:
-    """Return the files of rollouts for each split and step, in order. If the rollouts are in memory, the lists of files
+    """Return the sorted names of the rollout files for each split and step. If the rollouts are in memory, these lists
     are empty.
     """
     source, files = ("rollouts_on_disk", "list(DISTINCT filename)") if run.has("files") else ("rollouts", "[]")

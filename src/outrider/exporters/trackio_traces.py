@@ -28,7 +28,7 @@ def write_traces(parts: Sequence[ExportPart], folder: Path | None, project: str,
     A rollout without text is skipped and counted.
 
     Args:
-        folder: trackio's folder. If None, trackio uses its default folder (``TRACKIO_DIR``).
+        folder: trackio's folder. If ``folder`` is None, trackio uses its default folder (``TRACKIO_DIR``).
 
     Raises:
         UserError: trackio is not installed, already uses another folder, rejects the project's name, or already has a

@@ -1,5 +1,5 @@
-"""Reads the files in a ZIP archive, including files compressed with Zstandard, which Python's zipfile supports only
-since Python 3.14.
+"""Reads the files in a ZIP archive, including files compressed with Zstandard, which Python's zipfile does not support
+before Python 3.14.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LOCAL_HEADER = 30  # bytes before the file name
 
 
 def entries(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    """Yield the name of each wanted file and a function that reads the file, in order.
+    """Yield each wanted file's name together with a function that reads the file, in the order of the archive.
 
     If several files have the same name, only the last of them is yielded.
 

@@ -24,10 +24,10 @@ _ABSENT = object()
 class ColumnMapping:
     """A checked mapping from column names to record fields of a dump (files of rollouts from another framework).
 
-    ``COLUMNS`` lists the valid column names: columns of the plain table, ``problem`` and ``group`` (which identify
-    problem and group), and ``success``. The value for ``success`` is a field with success values, or a rule such as
-    ``reward >= 1``. A nested field is written with dots, as in ``doc.level``. The value for ``split`` may also be the
-    name of a split, such as ``train``.
+    ``COLUMNS`` lists the valid column names: columns of the plain table, ``problem`` and ``group`` (ids of the
+    rollout's problem and group), and ``success``. The value for ``success`` is a field with success values, or a rule
+    such as ``reward >= 1``. A nested field is written with dots, as in ``doc.level``. The value for ``split`` may also
+    be the name of a split, such as ``train``.
 
     Raises:
         UserError: an unknown column, or an invalid rule.
@@ -42,7 +42,7 @@ class ColumnMapping:
         self.fields = columns
 
     def applied(self, rows: Iterable[ImportedRow], notes: Notes) -> Iterator[ImportedRow]:
-        """Yield the rows with the user's columns instead of the columns that the format has set.
+        """Yield the rows, with the user's mapping in place of the values that the format's importer has set.
 
         A success rule does not change errors and timeouts, since it is unknown whether these rollouts would have
         succeeded.
@@ -89,8 +89,9 @@ class ColumnMapping:
 
 
 def look_up(row: ImportedRow, field: str) -> Any:
-    """Return the value of a record's field. ``field`` may also be a column that the format sets, or a dotted name of a
-    nested field."""
+    """Return the value of a record's field. ``field`` may also be a column that the format's importer has filled, or
+    the dotted name of a nested field.
+    """
     if field in row.raw:
         return row.raw[field]
     if field in row.values:

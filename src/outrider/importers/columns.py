@@ -1,4 +1,4 @@
-"""Reads rollout files of any other framework (JSON lines, Parquet or CSV), whose fields the user names.
+"""Reads rollout files (JSON lines, Parquet or CSV) of any other framework; the user names the fields.
 
 The user needs to name only the fields for the problem and for success: ``{"problem": "prompt", "success":
 "is_correct"}``. All valid names are in :data:`outrider.importers.column_mapping.COLUMNS`.
@@ -19,7 +19,7 @@ from outrider.record.table_file import csv_rows, parquet_rows
 
 
 def recognises(head: Head) -> bool:
-    """Return False, since a file whose fields the user names cannot be recognised by its content."""
+    """Return False. The user names the fields of these files, so they cannot be recognised by their content."""
     return False
 
 

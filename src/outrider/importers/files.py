@@ -1,4 +1,6 @@
-"""Detects the kind of a file from its first bytes and its first record, and lists the files of a folder in order."""
+"""Detects the kind of a file from its first bytes and its first record, and lists the files of a folder in natural
+order (step_2 before step_10).
+"""
 
 from __future__ import annotations
 

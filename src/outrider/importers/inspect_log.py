@@ -166,7 +166,8 @@ def _verified(scores: Mapping[str, Mapping[str, Any]], notes: Notes) -> dict[str
 
 def _tokens(response: Sequence[Any], output: Mapping[str, Any], sample: Mapping[str, Any], header: Any) -> int | None:
     """Return the number of output tokens of a sample; None if unknown. If the response has several assistant messages,
-    the number covers all calls of the model, even calls as an LLM judge, because the log has no other count.
+    the number covers all calls of the model, because the log has no other count. This includes calls in which the model
+    served as an LLM judge.
     """
     if sum(message.get("role") == "assistant" for message in response) > 1:
         usage = (sample.get("model_usage") or {}).get(header.get("model")) or {}

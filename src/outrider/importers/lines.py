@@ -104,7 +104,7 @@ def in_form(where: str, framework: str) -> Iterator[None]:
     UserError.
 
     Raises:
-        UserError: a part of the record is missing or has another type.
+        UserError: a part of the record is missing or has the wrong type.
     """
     try:
         yield

@@ -28,8 +28,9 @@ class Notes:
         self._warnings[sentence] = None
 
     def count(self, one: str, many: str, times: int = 1) -> None:
-        """Count occurrences. ``one`` is the sentence in the singular, ``many`` in the plural, both without the full
-        stop."""
+        """Add to the count of an event. ``one`` describes the event in the singular, and ``many`` in the plural;
+        neither ends with a full stop.
+        """
         self._counts[one, many] = self._counts.get((one, many), 0) + times
 
     def warnings(self) -> list[str]:

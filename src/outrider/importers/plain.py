@@ -1,4 +1,4 @@
-"""The plain table of rollouts, which importers build from any framework's files, and which a report reads."""
+"""The plain table of rollouts. Importers build this table from any framework's files, and reports read it."""
 
 from __future__ import annotations
 

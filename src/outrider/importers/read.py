@@ -73,7 +73,8 @@ def detect(path: str | Path) -> str | None:
 
 
 def read(path: str | Path, format: str | None = None, columns: Mapping[str, str] | None = None) -> Imported:
-    """Read another framework's rollouts: from one file, or from all files of one format below a folder, in order.
+    """Read another framework's rollouts: from one file, or from all files of one format below a folder, in natural
+    order.
 
     Args:
         path: file or folder.

@@ -52,7 +52,7 @@ def outcome_of(value: Any) -> str | None:
 
 
 def missing(value: Any) -> bool:
-    """Whether a value is None, NaN or an empty text.
+    """Whether a value is None, NaN or an empty or blank string.
 
     >>> missing(None), missing(math.nan), missing(" "), missing(0)
     (True, True, True, False)
@@ -79,7 +79,7 @@ class SuccessRule(NamedTuple):
         """Parse a rule as a user writes it: ``is_correct``, ``reward >= 1`` or ``verdict == pass``.
 
         Raises:
-                UserError: the rule compares by size (for example with ``>=``), but its limit is not a number.
+                UserError: the rule uses ``<``, ``<=``, ``>`` or ``>=``, but its right side is not a number.
 
         >>> SuccessRule.parse("reward >= 1")
         SuccessRule(field='reward', symbol='>=', limit=1.0)

@@ -39,10 +39,11 @@ class ImportedRow(NamedTuple):
     """One rollout as a format's importer has read it.
 
     Attributes:
-        values: known columns of the plain table, by name. A value may still have the type that it has in the dump, such
-            as messages instead of text, or text instead of a number. There are two more keys, whose values can have any
-            type: ``problem`` identifies the problem if the prompt does not, and ``group`` identifies the group within a
-            step if the problem does not. :func:`table` adds ``group_id``, ``problem_id`` and ``member``.
+        values: the values that the importer has found for columns of the plain table, by column name. A value may still
+            have the type that it has in the dump, such as messages instead of text, or text instead of a number. There
+            are two more keys, whose values can have any type: ``problem`` identifies the problem if the prompt does
+            not, and ``group`` identifies the group within a step if the problem does not. :func:`table` adds
+            ``group_id``, ``problem_id`` and ``member``.
         raw: the fields of the record, which a user's column mapping may name.
         where: file and line, for messages.
         named: the field that the user assigned to each column, for messages.
@@ -55,19 +56,19 @@ class ImportedRow(NamedTuple):
 
 
 def table(rows: Iterable[ImportedRow], notes: Notes) -> pa.Table:
-    """Build the plain table from rows, in order.
+    """Build the plain table from rows, and keep the order of the rows.
 
     A problem's id is the row's ``problem`` or, if ``problem`` is missing, a hash of the prompt. If the row has a
-    ``test_set``, the id starts with its name. A row with neither ``problem`` nor prompt is skipped and counted. A group
-    is one problem in one step of one split; the group's rollouts are numbered in the order of the rows. If the rows
-    come from several models, ids begin with the ``model``, so that no statistic mixes two models.
+    ``test_set``, the id starts with the name of the test set. A row with neither ``problem`` nor prompt is skipped and
+    counted. A group is one problem in one step of one split; the group's rollouts are numbered in the order of the
+    rows. If the rows come from several models, ids begin with the ``model``, so that no statistic mixes two models.
 
     Values of other types in a text column are converted to text. A response must be text, messages or null; nulls are
     counted. Lone surrogates are escaped, since UTF-8 cannot encode them.
 
     Raises:
-        UserError: a value in a numeric column is not a number or is out of range; a response is a number or a list;
-            a split does not exist.
+        UserError: a value in a numeric column is not a number or is out of range; a response is a number or a list; a
+            split is not one of ``SPLITS``.
     """
     members: defaultdict[tuple[str | None, str], int] = defaultdict(int)
     rows = iter(rows)
@@ -162,8 +163,8 @@ def problem_id(values: Mapping[str, Any]) -> str | None:
 
 
 def _label(value: Any) -> str:
-    """Return a short label. An integer has the same label in columns of every type, and a long text is replaced by its
-    hash.
+    """Return a short label. An integer has the same label whether it was stored as an integer or as a float. A long
+    text is replaced by its hash.
     """
     if isinstance(value, float) and value.is_integer():
         value = int(value)

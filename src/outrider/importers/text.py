@@ -1,4 +1,4 @@
-"""Converts chat messages to a single text, which reports show and which identifies prompts."""
+"""Converts chat messages to a single text. Reports show this text, and a prompt is identified by it."""
 
 from __future__ import annotations
 

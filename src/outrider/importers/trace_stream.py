@@ -88,7 +88,7 @@ def read_updates(paths: Sequence[Path], notes: Notes) -> dict[str, TraceUpdate]:
 
 
 def missing_parts(chunks: Sequence[Path], annotations: Sequence[Path], run: str) -> list[str]:
-    """Return one sentence for each kind of file (chunks of the stream, annotations) of which files are missing."""
+    """Return a sentence if chunks of the stream are missing, and another sentence if there are no annotations."""
     numbers = sorted({int(match[1]) for path in chunks if (match := _CHUNK.fullmatch(path.name))})
     of = f" of {run}" if run else ""
     gaps = [n for n in range(numbers[-1] if numbers else 0) if n not in numbers]

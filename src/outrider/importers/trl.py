@@ -1,9 +1,9 @@
 """Reads TRL's ``<output_dir>/completions/completions_<step>.parquet``, written with ``log_completions=True``.
 
-The format is that of TRL 1.16.0 (GRPOTrainer; DistillationTrainer without rewards and advantages): ``step``, ``prompt``
-and ``completion`` (texts or messages), one column per reward function (named after the function), columns that a reward
-function logged through ``log_extra``, and ``advantage``. A file contains the latest generation batch at the time of
-logging.
+The format is that of GRPOTrainer in TRL 1.16.0; DistillationTrainer's files have no rewards and advantages. The columns
+are ``step``, ``prompt`` and ``completion`` (texts or messages), one column per reward function (named after the
+function), columns that a reward function logged through ``log_extra``, and ``advantage``. A file contains the latest
+generation batch at the time of logging.
 """
 
 from __future__ import annotations

@@ -83,8 +83,8 @@ def _floats(path: Path) -> tuple[str, ...]:
 
 
 def _functions(output: Path) -> set[str]:
-    """Return the names of the reward functions from the latest trainer state that has any; empty if there is no such
-    state.
+    """Return the names of the reward functions from the latest trainer state that contains such names; an empty set if
+    no state does.
     """
     states = [*output.glob("checkpoint-*/trainer_state.json"), *output.glob("trainer_state.json")]
     for path in sorted(states, key=lambda path: natural(path.as_posix()), reverse=True):

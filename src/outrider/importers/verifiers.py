@@ -1,4 +1,4 @@
-"""Reads rollouts of the library verifiers, and of prime-rl, which saves rollouts in the format of verifiers.
+"""Reads rollouts of the ``verifiers`` library, and of prime-rl, which saves rollouts in the same format.
 
 - ``traces.jsonl`` of verifiers 0.4.0 (``eval``) and prime-rl of August 2026 (``rollouts/step_N/{train,eval}/
   {all,effective}/``): one episode per line, with the ``traces`` of its agents. Each trace is a graph of messages with
@@ -52,9 +52,9 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
     A reward is a success only if it reaches the ``pass_threshold`` in the metadata next to a ``results.jsonl``. If the
     environment failed or timed out, the rollout's outcome is error or timeout.
 
-    prime-rl writes a rollout into the folder ``all`` when it is finished, and into the folder ``effective``, with
-    advantages, when it is trained on. A rollout is read only once: from ``effective`` if it is there; otherwise, it is
-    read from ``all`` and marked as not trained on.
+    prime-rl writes every finished rollout into the folder ``all``. When it trains on a rollout, it also writes the
+    rollout, with advantages, into the folder ``effective``. A rollout is read only once: from ``effective`` if it is
+    there; otherwise, it is read from ``all`` and marked as not trained on.
 
     In the trace stream, every rollout occurs once, and annotations show which rollouts were trained on, and at which
     step. If a part of the stream is missing, a warning is added to the notes.

@@ -65,12 +65,13 @@ def _key(data: Mapping[str, Any]) -> PromptKey:
 
 
 def _repeated(path: Path, notes: Notes) -> dict[PromptKey, int]:
-    """Return the group size of each prompt without ``uid`` that occurs several times in a step.
+    """Return the group size of each prompt that occurs several times in a step; lines with a ``uid`` are ignored.
 
     The group size is the most frequent number of responses per prompt in the step (the smaller number if two numbers
-    are equally frequent). A prompt is repeated if its number of responses is a larger multiple of the group size. A
-    group size of 1 is accepted only if more than half of the prompts have one response. If a prompt's number of
-    responses is larger than the group size, but not a multiple, the prompt is counted in the notes and not split.
+    are equally frequent). A prompt counts as repeated if its number of responses is a multiple of the group size, and
+    larger than the group size. A group size of 1 is accepted only if more than half of the prompts have one response.
+    If the number of responses is larger than the group size, but not a multiple of it, the responses are not split into
+    groups, and the prompt is counted in the notes.
     """
     # separate notes, which are discarded: rows() reads these lines again and counts what is excluded
     sizes = Counter(_key(data) for data, _ in json_lines(path, Notes()) if not isinstance(data.get("uid"), str))

@@ -2,8 +2,8 @@
 
 A line in verifiers 0.1.14 and 0.3.1 has: ``example_id``, ``prompt``, ``completion`` (messages or text), ``answer``,
 ``info``, ``reward``, ``metrics`` (whose names are also keys of the line), ``error``, ``is_truncated``,
-``stop_condition``, ``token_usage``, ``timing``. Before 0.1.9, a line has: ``prompt``, ``completion``, ``answer``,
-``task``, ``reward``.
+``stop_condition``, ``token_usage``, ``timing``. Before verifiers 0.1.9, a line had: ``prompt``, ``completion``,
+``answer``, ``task``, ``reward``.
 """
 
 from __future__ import annotations

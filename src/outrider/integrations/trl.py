@@ -1,4 +1,5 @@
-"""Runs a recipe's advantage estimation in TRL's ``GRPOTrainer``, and as much of its rollout allocation as TRL supports.
+"""Runs a recipe in TRL's ``GRPOTrainer``: the recipe's advantage estimation, and as much of the recipe's rollout
+allocation as TRL supports.
 
 TRL's loss accepts one advantage per token. Therefore, after TRL has generated and scored the rows of all processes, the
 trainer replaces TRL's advantages with the recipe's. The module is written for TRL 1.16.0, and is tested on a CPU with
@@ -40,9 +41,9 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
     this process, and ``T`` is the length of the longest completion. A group is ``num_generations`` consecutive rows
     over all processes, and a batch baseline uses all rows of all processes. A row's reward is TRL's weighted sum of
     rewards. Tokens that TRL masks (padding, tool output, ``env_mask``) get advantage 0 and do not count in lengths. A
-    chain may read log-probabilities (nats, at the sampling temperature) or entropies (nats). The trained model then
-    computes them before its update, in one more forward pass per generation batch. Components receive a step number
-    that counts generation batches from 1.
+    chain may read log-probabilities (nats, at the sampling temperature) or entropies (nats). In this case, the trained
+    model computes these values before the update, in one additional forward pass per generation batch. Components
+    receive a step number that counts generation batches from 1.
 
     Degenerate cases: a completion for which every reward function returned None gets advantage 0, and does not affect
     the rest of its group. The same holds for a completion without a trained token, such as a truncated completion with
@@ -56,15 +57,16 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
 
     Args:
         model, reward_funcs, args, *others, **options: arguments of ``GRPOTrainer``; ``args`` is required.
-        recipe: a name or a YAML file, which ``load_recipe`` reads in its default setting, or a ``Recipe``. The recipe's
-            method must match ``args``: ``GRPOConfig(..., **grpo_config(recipe))``.
+        recipe: a ``Recipe``, or a recipe's name or YAML file, which is loaded with ``load_recipe`` in the default
+            setting. The recipe's method must match ``args``: ``GRPOConfig(..., **grpo_config(recipe))``.
         chain: a credit chain instead of a recipe; ``args`` then sets all other parts of the method.
         success_at: minimum reward of a success. If None, rewards must be exactly the values that verdicts are mapped
-            to. For a recipe, these are the values of its ``reward``; for a chain, they are 0 and 1, or -1 and 1.
+            to. A recipe sets these values in its ``reward``. For a chain, rewards must be 0 and 1, or -1 and 1.
 
     Raises:
         UserError: TRL is missing or has another version, or does not support the recipe or chain with these ``args``.
-            During training: a reward is infinite, or ``success_at`` is None and a reward has an unexpected value.
+            During training, this error means that a reward is infinite, or that ``success_at`` is None and a reward has
+            an unexpected value.
 
     Example::
 

@@ -43,7 +43,8 @@ class CarriedChain(NamedTuple):
     def of(
         recipe: str | Path | Recipe | None, chain: Sequence[Described] | None, success_at: float | None, args: Any
     ) -> CarriedChain:
-        """Return the credit chain of a recipe, whose method must match ``args`` (a ``GRPOConfig``), or of ``chain``.
+        """Return the credit chain that ``recipe`` or ``chain`` describes. A recipe's method must match ``args`` (a
+        ``GRPOConfig``).
 
         Raises:
             UserError: neither or both of ``recipe`` and ``chain`` are given, or TRL does not support the chain.

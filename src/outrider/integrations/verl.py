@@ -60,8 +60,8 @@ def register_chain(name: str, chain: Sequence[Described], success_above: float |
 def register_loss(name: str, surrogate: Surrogate | str | Mapping[str, Any]) -> Callable[..., Any]:
     """Register a surrogate (policy loss per token) as verl's ``actor.policy_loss.loss_mode=NAME``; return the loss.
 
-    Verl's rollout correction weights the token losses, and verl's ``loss_agg_mode`` aggregates them. In their papers,
-    ``gmpo`` and ``clip`` with ``ratio: sequence`` use the aggregation ``seq-mean-token-mean``.
+    Verl's rollout correction weights the token losses, and verl's ``loss_agg_mode`` aggregates them. The papers that
+    introduced ``gmpo`` and ``clip`` with ``ratio: sequence`` use the aggregation ``seq-mean-token-mean``.
 
     Raises:
         UserError: the surrogate does not exist, or one of its options is invalid.
@@ -74,7 +74,8 @@ def register_loss(name: str, surrogate: Surrogate | str | Mapping[str, Any]) -> 
 def register_defaults() -> list[str]:
     """Register baselines and surrogates with their default options as ``outrider_<name>``; return the names.
 
-    Surrogates that read the most likely tokens are not registered, since verl does not provide these tokens.
+    Surrogates that need the policy's most likely tokens at each position are not registered, since verl does not
+    provide these tokens.
     """
     surrogates = [name for name, surrogate in SURROGATES.items() if not surrogate().reads_top]
     for baseline in BASELINES:

@@ -98,8 +98,9 @@ def reward_of(row: WeightedRow) -> float:
 def advantages_for(
     rows: Sequence[WeightedRow], objective: ObjectiveOptions, denominators: Denominators, max_tokens: int
 ) -> list[Floats]:
-    """Return the advantages of each row's trainable tokens. If verl only sums token losses, the advantages are
-    multiplied by the loss weights."""
+    """Return the advantages of each row's trainable tokens. If verl sums the token losses without dividing them
+    (``denominators.weighted``), the advantages are multiplied by the loss weights.
+    """
     advantages = [row.advantages_N[row.trainable_N] for row in rows]
     if not denominators.weighted:
         return advantages

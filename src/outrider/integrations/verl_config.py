@@ -1,6 +1,6 @@
 """Translates a recipe into a configuration of verl's V1 trainer, and rejects unsupported recipes. Experimental.
 
-Some keys define the method, because they determine the training. The rollout manager
+Some keys determine the training, and therefore belong to the method. The rollout manager
 (:mod:`outrider.integrations.verl_manager`) rejects a run in which one of these keys has another value. All other keys,
 such as the length of the run and its devices, may be changed.
 
@@ -59,7 +59,7 @@ def recipe_text(recipe: Recipe) -> str:
 
 
 def recipe_of(text: str) -> Recipe:
-    """Return the recipe in a text from :func:`recipe_text`.
+    """Parse a recipe from the JSON that :func:`recipe_text` returns.
 
     Raises:
         UserError: the text is not a recipe, or was written by another version of Outrider.

@@ -76,8 +76,7 @@ class ExploreManager:
         """Sample and verify the rollouts for one of verl's batches, and put their rows into the TransferQueue.
 
         Raises:
-            UserError: :meth:`StepMaker.make` fails with an error for the user, or the batch does not belong to the next
-                step.
+            UserError: the batch does not belong to the next step, or :meth:`StepMaker.make` raises this error.
         """
         uids, step = [str(uid) for uid in prompts["uid"]], int(prompts["global_steps"])
         validating = bool(prompts["validate"]) if "validate" in prompts else False
@@ -154,7 +153,7 @@ class SaveExplorer:
 
 
 def _refuse_other_method(config: Any, recipe: Recipe) -> None:
-    """Raise UserError if one of the method's keys in verl's configuration differs from ``verl_settings``."""
+    """Raise UserError if verl's configuration and ``verl_settings`` have different values for a key of the method."""
     from omegaconf import OmegaConf
 
     for key, expected in verl_settings(recipe).method.items():

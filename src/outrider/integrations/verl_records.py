@@ -23,7 +23,7 @@ class Records:
 
     def begin(self, step: int) -> None:
         """Start recording after ``step``, which is 0 for a new run. Records that an interrupted run wrote after
-        ``step`` are moved away.
+        ``step`` are set aside.
 
         Raises:
             UserError: the folder contains no run to continue, or a run with another recipe.

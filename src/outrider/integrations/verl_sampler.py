@@ -51,7 +51,7 @@ class VerlSampler:
         limits.context = self.context = min(limits.context, context)
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
-        """Sample ``n`` rollouts for each request, in order.
+        """Sample ``n`` rollouts for each request, and return them in the order of the requests.
 
         Raises:
             UserError: a prompt is so long that the context has no room for a response, or a rollout was sampled with

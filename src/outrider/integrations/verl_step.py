@@ -1,4 +1,6 @@
-"""Runs the part of a recipe's step before verl's update: exploration, verification and advantages. Experimental."""
+"""Runs those parts of a recipe's step that come before verl's update: exploration, verification and advantage
+estimation. Experimental.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ from outrider.train.metrics import step_metrics
 
 
 class MadeStep(NamedTuple):
-    """The rows of a step in the order of their groups, and the groups with all rollouts to record.
+    """The rows of a step in the order of their groups, and the groups themselves, which contain all rollouts to record.
 
     Attributes:
         uids: the ``uid`` of each row.
@@ -61,8 +63,9 @@ class StepMaker:
         """Explore, verify and estimate advantages for one step, and store the advantages for verl's trainer.
 
         Raises:
-            UserError: the step has no rows, or has more rows than verl's optimizer batch; or verl divides by a fixed
-                number of rows and the step has fewer; or the rows' sampling temperature differs from the recipe's.
+            UserError: the step has no rows, or has more rows than verl's optimizer batch. The error is also raised if
+                the step has fewer rows than the fixed number by which verl divides, or if the rows' sampling
+                temperature differs from the recipe's.
         """
         recipe = self.recipe
         self.sampler.version = step - 1

@@ -22,7 +22,8 @@ Sized = TypeVar("Sized", bound=Packable)
 
 
 def cut_by_group(rows: Sequence[WeightedRow], parts: int) -> list[list[WeightedRow]]:
-    """Cut rows into at most ``parts`` optimizer batches of whole groups, in order, with nearly equal numbers of groups.
+    """Cut rows into at most ``parts`` optimizer batches. Each batch contains whole groups, and the numbers of groups
+    are nearly equal. The order of the groups is kept.
 
     >>> from outrider.record.row import imitation_row
     >>> a, b = (imitation_row(np.zeros(1, np.int32), np.zeros(1, np.int32)) for _ in "ab")
@@ -54,8 +55,8 @@ def split_by_tokens(rows: Sequence[Sized], parts: int, shares: bool = True) -> l
 
     The better of two splits is used. The first split assigns rows from longest to shortest, each to the rank with the
     fewest tokens so far (ties go to the lowest rank). With this split, a shared context is computed on nearly every
-    rank. The second split sorts rows by context and cuts the sorted rows into one run per rank, so nearly all contexts
-    are computed only once.
+    rank. The second split sorts rows by context and cuts the sorted rows into one consecutive block per rank, so nearly
+    all contexts are computed only once.
     """
     loads = [0] * parts
     longest_first: list[list[Sized]] = [[] for _ in range(parts)]
@@ -87,7 +88,9 @@ def _by_context(rows: Sequence[Sized]) -> list[Sized]:
 
 
 def _runs(rows: Sequence[Sized], parts: int) -> list[list[Sized]]:
-    """Cut rows, in order, into ``parts`` runs with the smallest possible maximum load; runs at the end may be empty."""
+    """Cut rows, in order, into ``parts`` blocks so that the maximum load is as small as possible. The last blocks may
+    be empty.
+    """
     low, high = max(row.length for row in rows), sum(row.length for row in rows)
     while low < high:
         middle = (low + high) // 2

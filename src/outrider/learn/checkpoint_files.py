@@ -37,7 +37,7 @@ class Training(NamedTuple):
 
 
 class CheckpointFiles(Protocol):
-    """Reads and writes checkpoints for one kind of model distribution, such as replicated or sharded."""
+    """Reads and writes checkpoints for one way of distributing a model over ranks, such as replication or sharding."""
 
     def save(self, folder: Path, training: Training) -> None:
         """Write the trained weights and the training state without copying them in memory. Every rank must call this

@@ -32,8 +32,8 @@ class HeldModel(Protocol):
     files: CheckpointFiles
 
     def statistics(self, rows: Sequence[Packable], temperature: float, top: int = 0) -> TokenStatistics:
-        """Return the statistics of all own tokens (tokens after the context) of this rank's rows, concatenated in
-        order. Include the ``top`` most likely tokens at each position.
+        """Return the statistics of the tokens after the context, concatenated over this rank's rows in order. Include
+        the ``top`` most likely tokens at each position.
         """
         ...
 

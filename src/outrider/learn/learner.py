@@ -100,13 +100,13 @@ class Learner(Protocol):
         """Train on the rows of one step; ``progress`` in [0, 1] is the position in the learning-rate schedule.
 
         Raises:
-            ValueError: rows have several log-probability modes, or a truncated mode (top-p, top-k).
+            ValueError: the rows have different log-probability modes, or a truncated mode (top-p, top-k).
         """
         ...
 
     def logprobs(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
         """Return, on every rank, the log-probabilities of each row's own tokens (the tokens after the context) under
-        the current weights, in the rows' mode.
+        the current weights, in the rows' log-probability mode.
         """
         ...
 
@@ -177,17 +177,18 @@ def updates(
     The metrics contain the diagnostics as means over trained tokens, the number of trained ``tokens`` (counted once per
     use), and the mean ``loss`` of the updates. They also contain the last gradient norm, the last learning rate, and
     the counts ``updates``, ``skipped_no_signal``, ``skipped_nonfinite`` and ``rows_skipped``. If a service trains the
-    policy, ``trained_tokens`` counts tokens including prompts. The objective adds its own metrics.
+    policy, ``trained_tokens`` is the number of tokens sent to the service, including prompts and padding rows. The
+    objective adds its own metrics.
 
     Args:
         logprobs: computes the learner's log-probabilities on demand.
-        optimizer_step: trains on one batch, and returns sums over the batch's tokens, the number of the tokens
-            (``tokens``), and counts.
+        optimizer_step: trains on one batch, and returns the diagnostics summed over the batch's tokens, the number of
+            these tokens (``tokens``), and counts such as ``updates``.
         seen: returns the ``logprobs`` of :class:`Updated`. If the learner does not record log-probabilities, ``seen``
             is None.
 
     Raises:
-        ValueError: rows have several log-probability modes, or a truncated mode (top-p, top-k).
+        ValueError: the rows have different log-probability modes, or a truncated mode (top-p, top-k).
     """
     refuse_modes(rows)
     rows = [replace(row, place=place) for place, row in enumerate(rows)]
@@ -213,8 +214,9 @@ def updates(
 
 
 def refuse_modes(rows: Sequence[WeightedRow]) -> None:
-    """Raise ValueError if rows have several log-probability modes, or a truncated mode, because importance ratios would
-    be wrong."""
+    """Raise ValueError if the rows have different log-probability modes, or a truncated mode, because importance ratios
+    would be wrong.
+    """
     modes = {row.mode for row in rows}
     if len(modes) > 1 or any(mode.top_p != 1.0 or mode.top_k != 0 for mode in modes):
         raise ValueError(f"rows of different or truncated log-probability modes in one batch: {sorted(modes)}")

@@ -98,7 +98,7 @@ class LocalLearner:
 
     def logprobs(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
         """Return, on every rank, the log-probabilities of each row's own tokens (the tokens after the context) under
-        the current weights, in the rows' mode.
+        the current weights, in the rows' log-probability mode.
 
         Each rank computes its share of the rows.
         """
@@ -310,7 +310,7 @@ class LocalLearner:
         return dict(zip(["ran_out", *names], self.ranks.sum_(packed).tolist(), strict=True))
 
     def _backward(self, micros: Sequence[Sequence[WeightedRow]], sums: dict[str, Tensor]) -> None:
-        """Accumulate the gradients of micro-batches, and their diagnostics in ``sums``."""
+        """Accumulate the gradients of micro-batches, and add the diagnostics of the micro-batches to ``sums``."""
         for parameter in self.parameters:
             if parameter.grad is None:  # a rank without rows also takes part in the sum of gradients
                 parameter.grad = torch.zeros_like(parameter)
@@ -332,7 +332,9 @@ class LocalLearner:
 
 
 class Slot(NamedTuple):
-    """A row, and the position of the row's first own token in the concatenated own tokens of all rows."""
+    """A row, and the position of its first own token (token after the context) when the own tokens of all rows are
+    concatenated.
+    """
 
     row: WeightedRow
     start: int

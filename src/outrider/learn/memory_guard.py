@@ -41,7 +41,7 @@ class Passes(NamedTuple):
         return f"learn.micro_tokens={self.tokens} learn.gradient_checkpointing={str(self.recomputed).lower()}"
 
     def smaller(self, tokens: int, longest: int) -> Passes:
-        """Return the next smaller pass size, after a pass of ``tokens`` tokens did not fit.
+        """Return the next smaller pass size. ``tokens`` is the number of tokens of the pass that did not fit in memory.
 
         Raises:
             UserError: the pass already contained only the longest row, with recomputed activations.

@@ -17,7 +17,7 @@ from outrider.errors import UserError
 def recompute_layers(model: PreTrainedModel) -> None:
     """Make every layer store only its input, and recompute its activations in the backward pass.
 
-    Passes without gradients do not change.
+    Passes that compute no gradients are unaffected.
 
     Raises:
         UserError: the architecture has no layers that support this.

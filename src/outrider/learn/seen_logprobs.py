@@ -31,8 +31,8 @@ class SeenLogprobs:
         self._last.update((row.place, self._batch) for row in rows)
 
     def add(self, rows: Sequence[WeightedRow], logprobs_N: Tensor) -> None:
-        """Store the log-probabilities of one of this rank's micro-batches. ``N`` is the number of own tokens in its
-        rows.
+        """Store the log-probabilities of one of this rank's micro-batches. ``N`` is the number of own tokens (tokens
+        after the context) in ``rows``.
         """
         self._parts.append((self._batch, [row.place for row in rows], logprobs_N.detach()))
 
@@ -46,7 +46,7 @@ class SeenLogprobs:
 
         Args:
             sizes: number of own tokens in each row.
-            ranks: the processes, each of which has computed its share.
+            ranks: the processes of the run, each of which has computed the log-probabilities of its share of the rows.
         """
         ends = np.cumsum([0, *sizes])
         values_N = torch.zeros(int(ends[-1]), dtype=torch.float32)

@@ -21,8 +21,8 @@ from outrider.tasks.turn_task import TurnTask
 
 
 def solution_row(policy: Policy, problem: Problem, prompts: bool = False) -> WeightedRow:
-    """Return a row with the prompt as context, and the solution and end token as own tokens. Only own tokens are
-    trained. With ``prompts``, all tokens but the first are own tokens.
+    """Return a row with the prompt as context, and with the solution and the end token as the row's own tokens (the
+    tokens that are trained). With ``prompts``, all tokens except the first are own tokens.
 
     Raises:
         UserError: the problem has no solution.

@@ -153,6 +153,6 @@ def _without_weights(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def _whole(tensor: Any) -> Tensor:
-    """Return the full tensor of a sharded tensor; every rank must call this function."""
+    """Assemble and return a full tensor from its shards; every rank must call this function."""
     full: Tensor = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
     return full

@@ -30,7 +30,8 @@ _FILES = 32  # files per rank; each is assembled in memory before the write
 
 
 class ShardedFiles:
-    """Shards in safetensors files (reading them runs no code), named by rank, with the position of each shard.
+    """Each rank writes its shards, and their positions in the full tensors, to safetensors files named after the rank.
+    Reading these files runs no code.
 
     The files can be read on any number of ranks. To assemble files, each rank needs extra memory for 1/32 of its
     shards, or for its largest shard if that is larger.

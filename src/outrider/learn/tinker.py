@@ -9,9 +9,9 @@ gradients of log-probabilities,
 
 so the service returns log-probabilities, Outrider computes the factors in float64, and the service gets the loss
 :math:`-\sum_t \rho_t a_t` with :math:`a_t = -\partial L / \partial \log\pi_t` and old log-probabilities equal to the
-current log-probabilities. Then :math:`\rho = 1`, and the gradient is the sum above. This method costs one more forward
-pass. The protocol's weighted cross-entropy is not used, because a service that averages a row's losses divides by the
-sum of the weights, which may be close to 0 or negative.
+current log-probabilities. Then :math:`\rho = 1`, and the gradient is the sum above. For such an objective, training
+costs one additional forward pass. The protocol's weighted cross-entropy is not used, because a service that averages a
+row's losses divides by the sum of the weights, which may be close to 0 or negative.
 """
 
 from __future__ import annotations
@@ -179,7 +179,9 @@ class TinkerLearner:
         old_logprobs: Sequence[NDArray[np.floating]],
         advantages: Sequence[NDArray[np.floating]],
     ) -> list[ServiceRow]:
-        """Return the rows in the service's format, padded to a number of rows that the service has compiled for."""
+        """Return the rows in the service's format. Rows with advantage 0 are added until their number is one for which
+        the service has compiled its computation.
+        """
         total = self._filled(len(rows))
         sent = [
             _service_row(row, old, advantage, self.abilities, total)
@@ -196,7 +198,7 @@ class TinkerLearner:
 
 
 def _factors(row: WeightedRow) -> NDArray[np.float64]:
-    """Return the advantage of each own token, multiplied by all factors of the policy term."""
+    """Return the advantage of each token after the context, multiplied by all factors of the policy term."""
     factors_N = row.weight * row.trainable_N * row.advantages_N
     for given in (row.importance_N, row.keeps_N):
         if given is not None:
@@ -223,7 +225,7 @@ def _service_row(
 
 
 def _own(logprobs: Sequence[NDArray[np.float64]], rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
-    """Return the log-probabilities of own tokens, without padding rows."""
+    """Return the log-probabilities of the tokens after each row's context. Padding rows are excluded."""
     return [found[-len(row.token_ids) :] for found, row in zip(logprobs, rows, strict=False)]
 
 

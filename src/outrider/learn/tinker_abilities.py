@@ -107,8 +107,8 @@ class _Probe:
         self._last = seen[-1]
 
     def moved(self, rate: float, calls: int = 1, rows: int = 1, length: int = _LENGTH, clip: float = 0.0) -> float:
-        """Return the change of the token's log-probability in one step, after ``calls`` calls that each contain
-        ``rows`` equal rows.
+        """Return the change of the token's log-probability in one step. Before the step, gradients are accumulated in
+        ``calls`` calls, each with ``rows`` copies of one row.
         """
         for _ in range(calls):
             self._service.backward([_row(length, 1.0)] * rows, "importance_sampling", trainer=self._trainer)

@@ -22,7 +22,7 @@ CurveShape = Literal["too short", "constant", "flat", "steady", "levels off", "b
 
 @dataclass(frozen=True, slots=True)
 class Bend:
-    """The result of :func:`find_bend`. A number that is undefined for the shape is NaN.
+    """The result of :func:`find_bend`. Values that are undefined for the curve's ``shape`` are NaN.
 
     Attributes:
         shape: ``"levels off"``: a rise (or fall), then a plateau. ``"bends"``: two slopes, of which the second is too
@@ -66,8 +66,8 @@ def find_bend(
        The best bend always removes some error, so the statistic is compared with its values for ``resamples`` simulated
        curves without a bend. Each of these curves is the straight line plus resampled residuals of the *two* segments,
        because residuals of the straight line would contain the bend as noise.
-    2. *Where is the bend, and how steep are the segments?* The fit is repeated on the two segments plus resampled
-       residuals, and these fits give the intervals.
+    2. *Where is the bend, and how steep are the segments?* The two segments are fitted again to ``resamples`` curves,
+       each of which consists of the fitted segments plus resampled residuals. The intervals come from these fits.
 
     The curve ``levels off`` if the bend is significant and the late slope is at most ``plateau`` times as steep as the
     early slope. Falling curves, such as entropy, are handled in the same way. If the bend is found at an end of the

@@ -42,10 +42,10 @@ def bootstrap_mean(
 ) -> Interval:
     """Return the mean over problems with its percentile bootstrap interval.
 
-    Each of the ``resamples`` resamples draws problems with replacement, as many as there are in the data. The interval
-    contains the middle 95 % of the resampled means. The samples *within* a problem are not resampled, because the
-    variation of values between problems already includes sampling noise. The interval accounts for the choice of
-    problems, but not for the seed of a training run.
+    The data are resampled ``resamples`` times. Each time, problems are drawn with replacement, as many as there are in
+    the data. The interval contains the middle 95 % of the resampled means. The samples *within* a problem are not
+    resampled, because the variation of values between problems already includes sampling noise. The interval accounts
+    for the choice of problems, but not for the seed of a training run.
 
     If a problem has several values, for example from groups of several steps, ``problems_P`` contains the problem of
     each value. The values of one problem are correlated, so they are always drawn together. The mean of a resample is

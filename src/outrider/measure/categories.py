@@ -86,11 +86,11 @@ class Lexicon:
     def categorise(self, text: str, offsets_T2: Sequence[tuple[int, int]] | Offsets) -> Ints:
         """Return the category of every token of one text, as an index into :attr:`names`.
 
-        ``offsets_T2`` has the start and the end of each token, in characters of ``text``. Words are matched in the text
-        rather than in single tokens, so all tokens of a matched word or phrase get the category of the word or phrase.
-        If a match covers only a part of a token, the token has the category of its first matched character. A
-        white-space token is unmatched, even within a phrase. A token without characters (a special token, or a part of
-        a character) is also unmatched.
+        ``offsets_T2`` has the start and the end of each token, in characters of ``text``. Words and phrases are matched
+        in the whole text rather than in individual tokens, so all tokens of a match get the category of this match. If
+        a match covers only a part of a token, the token has the category of its first matched character. A white-space
+        token is unmatched, even within a phrase. A token without characters (a special token, or a part of a character)
+        is also unmatched.
 
         >>> Lexicon.of({"x": {"words": ["in summary"]}}).categorise("In summary", [(0, 2), (2, 3), (3, 10)]).tolist()
         [0, 1, 0]
@@ -141,7 +141,8 @@ def _words(words: Sequence[str]) -> re.Pattern[str]:
 
 
 def _folded(text: str) -> str:
-    """Lower-case a text and replace curly apostrophes by straight apostrophes, without changing the text's length.
+    """Convert text to lower case and replace curly apostrophes with straight apostrophes, without changing the length
+    of the text.
 
     This is faster than case-insensitive regular expressions.
     """

@@ -38,8 +38,8 @@ class Comparison:
 
     Attributes:
         before, after: the two evaluations.
-        overall, levels: paired differences over all problems, and paired differences for each level that both
-            evaluations have, in the order of ``before``.
+        overall, levels: the paired differences over all problems (``overall``), and over the problems of each level
+            that both evaluations have (``levels``, in the order of ``before``).
         test_sets: differences per test set; empty if the common problems come from a single test set.
         problems: number of common problems.
         unpaired: number of problems that only one evaluation has, which are excluded from all differences.

@@ -32,9 +32,9 @@ class Decision:
         clearly_won, clearly_lost: numbers of problems on which the second model's pass rate is significantly higher
             (clearly won) or significantly lower (clearly lost).
         decisive: number of decisive problems (:func:`decisive_problems`); None if the interval includes 0.
-        needed_problems, needed_samples: number of problems (:func:`problems_needed`), and number of samples per problem
-            (:func:`samples_needed`), that a significant difference would require. None if the interval already excludes
-            0, or if no number would be enough.
+        needed_problems, needed_samples: how many problems (:func:`problems_needed`), or how many samples per problem
+            (:func:`samples_needed`), are needed to detect a difference of this size. None if the interval already
+            excludes 0, or if no number would be enough.
     """
 
     difference: Interval
@@ -122,8 +122,9 @@ def decisive_problems(changes_P: ArrayLike, resamples: int = 2000, seed: int = 0
 
 
 def _without_by_normal(largest_P: Floats) -> int:
-    """Return the smallest number of removed values at which a normal interval of the remaining values' mean includes
-    0."""
+    """Return how many of the first values must be removed until the interval of the mean of the others includes 0. The
+    interval is a normal approximation.
+    """
     left_P = np.arange(len(largest_P), 0, -1)
     sums_P, squares_P = (np.cumsum(values_P[::-1])[::-1] for values_P in (largest_P, largest_P**2))
     means_P = sums_P / left_P

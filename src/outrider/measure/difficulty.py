@@ -50,7 +50,7 @@ def cumulative_advantage(
     bins: int = 8,
     problem_R: ArrayLike | None = None,
 ) -> Weights:
-    r"""Return the mean over groups of the sum of absolute advantages, in bins of the group's accuracy.
+    r"""Sum the absolute advantages in each group, and return the mean of these sums for each bin of group accuracy.
 
     .. math:: \mathcal{A}_\text{group} = \sum_i |A_i|, \qquad u = \frac{\text{successes}}{\text{scorable}}
 

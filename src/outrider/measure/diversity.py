@@ -21,9 +21,10 @@ def distinct_at_k(answers: Sequence[str], k: int) -> float:
 
     .. math:: \sum_a \Big[ 1 - \binom{n - n_a}{k} \Big/ \binom{n}{k} \Big]
 
-    where ``n`` is the number of answers and ``n_a`` the number of answers equal to ``a``. Each term is pass@k, with the
-    ``n_a`` answers equal to ``a`` counted as successes. The estimate is unbiased for every ``k <= n``, so models with
-    different numbers of rollouts are comparable. The result is NaN if ``n < k``. ``""`` does not count as an answer.
+    Here, ``n`` is the number of answers, and ``n_a`` is the number of answers equal to ``a``. Each term is pass@k, with
+    the ``n_a`` answers equal to ``a`` counted as successes. The estimate is unbiased for every ``k <= n``, so models
+    with different numbers of rollouts are comparable. The result is NaN if ``n < k``. ``""`` does not count as an
+    answer.
 
     Raises:
         ValueError: ``k < 1``.
@@ -75,7 +76,8 @@ def text_diversity(
     with ``N = order``. Overlap is the BLEU score of a response with all other responses as references, as in self-BLEU.
     Overlap has no brevity penalty, since one of many references usually has a similar length. Overlap has no smoothing,
     so if there is no match for even one order n, the overlap is 0. Overlap is 1 for a response that is part of another
-    response, and 0 if no ``N``-gram is shared. Novelty is the share of ``N``-grams that no other response has.
+    response, and 0 if the response shares no ``N``-gram with the other responses. Novelty is the share of ``N``-grams
+    that no other response has.
 
     ``responses`` are token ids (arrays or lists) or words (lists of strings, see :func:`words`). ``problem_R`` contains
     the problem of each response. If None, all responses are to one problem. Responses are not compared in pairs: the
@@ -170,9 +172,9 @@ def _counts(gram_T: Ints, owner_T: Ints, R: int) -> tuple[Floats, Floats, Floats
     """Count three things for each response: all its n-grams, the n-grams that other responses share (clipped as in
     BLEU), and the n-grams that no other response has.
 
-    Clipping needs, for every n-gram of a response, the largest count of the n-gram in the other responses. For most
-    responses, that is the largest count of the n-gram in any response. For the response that has the largest count, it
-    is the second-largest count. Therefore, one sort is enough for all n-grams and responses.
+    Clipping needs, for every n-gram of a response, the largest count of the n-gram in the other responses. For the
+    response that has the n-gram most often, this value is the second-largest count over all responses. For all other
+    responses, it is the largest count. Therefore, one sort is enough for all n-grams and responses.
     """
     if not len(gram_T):
         return np.zeros(R), np.zeros(R), np.zeros(R)

@@ -52,8 +52,8 @@ class Spread(NamedTuple):
         quantiles: quantiles in nats, by level in [0, 1].
         threshold: the smallest entropy among the forking tokens (the tokens with the highest entropies).
         carried: share of the total entropy that belongs to the forking tokens; NaN if the total entropy is 0. If
-            several tokens have exactly the threshold entropy, only as many of them are counted as are needed to reach
-            ``share``.
+            several tokens have exactly the threshold entropy, only some of them may count, so that the forking tokens
+            make up ``share`` of all tokens.
     """
 
     quantiles: dict[float, float]

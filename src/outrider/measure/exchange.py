@@ -66,12 +66,12 @@ def fit_exchange(entropies_N: ArrayLike, rewards_N: ArrayLike, resamples: int = 
 
     With :math:`u = e^H` the law is a straight line, so the solution is in closed form. Neighbouring steps have nearly
     equal policies, so their residuals are correlated. The residuals are therefore resampled in blocks and added to the
-    fitted curve:
+    fitted curve.
 
     .. math:: R^{(b)}_t = \hat R_t + e^{(b)}_t
 
-    and the law is fitted to every resample. The intervals contain the middle 95 % of these fits. The intervals account
-    for noise around the law, but not for a failure of the law outside the observed entropies or for the run's seed. The
+    The law is fitted to every resample. The intervals contain the middle 95 % of these fits. The intervals account for
+    noise around the law, but not for a failure of the law outside the observed entropies or for the run's seed. The
     curve fits well in every run in which reward and entropy change steadily, so a high value of ``explained`` is not
     evidence for the law.
 

@@ -68,7 +68,7 @@ def _at_least(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     ``k``.
 
     The distribution of the number of successes is updated after each draw. Every factor is in [0, 1] and every sum has
-    non-negative terms, so no number overflows and no digits cancel.
+    non-negative terms, so there is neither overflow nor cancellation.
     """
     all_P = counts(n, c, k)
     # compute each distinct pair (n, c) only once, since many problems have equal counts

@@ -21,8 +21,9 @@ def effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: Arr
     .. math:: I_n = \frac{\text{kept}_n}{k} - \frac{\text{replaced}_n}{k}
 
     The effect is positive if the original token helped. The estimate is unbiased for every k, but has a standard error
-    of up to :math:`\sqrt{1 / (2k)}`. Therefore, use means rather than single effects. The mean *absolute* effect is
-    mostly noise (see :func:`squared_effects`). The number of continuations ``k`` may differ between positions.
+    of up to :math:`\sqrt{1 / (2k)}`. Therefore, use means rather than the effects of individual tokens. The mean
+    *absolute* effect is mostly noise (see :func:`squared_effects`). The number of continuations ``k`` may differ
+    between positions.
 
     Degenerate cases: the effect is NaN if a count is NaN because a continuation could not be verified.
 
@@ -39,12 +40,12 @@ def effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: Arr
 
 
 def squared_effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: ArrayLike) -> Floats:
-    r"""Return squared effects, corrected for sampling noise. The corrected squares are unbiased, so single values may
-    be negative.
+    r"""Return squared effects, corrected for sampling noise. The corrected squares are unbiased estimates, and
+    individual estimates may be negative.
 
     .. math:: \widehat{I_n^2} = \hat I_n^2 - \frac{\hat p (1 - \hat p) + \hat q (1 - \hat q)}{k - 1}
 
-    where :math:`\hat p` and :math:`\hat q` are the success rates with the kept and with the replaced token. Effects of
+    Here, :math:`\hat p` and :math:`\hat q` are the success rates with the kept and with the replaced token. Effects of
     both signs cancel in a mean, but squares do not. If no token matters, the expected corrected square is 0, while the
     expected :math:`\hat I_n^2` is positive. The square root of a group's mean is the typical effect size of the group.
 

@@ -1,5 +1,5 @@
-"""Computes statistics of response lengths: by outcome, for shaped responses relative to other responses, and over
-training steps.
+"""Computes statistics of response lengths: by outcome, for responses whose advantage a shaper increased (compared with
+other responses), and over training steps.
 """
 
 from __future__ import annotations
@@ -122,11 +122,12 @@ def shaped_lengths(
 
     The results are averages over the shaped responses ``i``, whose advantage a shaper increased (for example for
     novelty). The caller marks these responses. There are three references, which are parts of the group of ``i``.
-    ``correct`` contains its successes, ``group`` all its responses, and ``unshaped`` the successes that were not
-    shaped. The first two references are columns of XRPO's Table 7. These two references include the shaped responses
-    themselves, which biases z and ratio towards no difference. The bias grows with the share of shaped responses. The
-    reference ``unshaped`` has no such bias. The paper leaves three choices open: Outrider uses the population
-    deviation, equal weights for all shaped responses, and the group in a single step as the reference.
+    ``correct`` contains the successes of the group, ``group`` contains all responses of the group, and ``unshaped``
+    contains the successes that were not shaped. The first two references are columns of XRPO's Table 7. These two
+    references include the shaped responses themselves, which biases z and ratio towards no difference. The bias grows
+    with the share of shaped responses. The reference ``unshaped`` has no such bias. The paper leaves three choices
+    open: Outrider uses the population standard deviation, gives equal weights to all shaped responses, and compares a
+    response only with its group in the same step.
 
     ``success_R`` is 1 or 0, or NaN if the response could not be verified. NaN lengths are excluded everywhere.
     Degenerate cases: a reference with zero deviation (one response, or equal lengths) gives no z-score. A reference

@@ -1,11 +1,11 @@
 r"""Uses rules to detect four kinds of faulty responses: format violations, repetition, garbled text and mixed
 languages.
 
-The STILL report (arXiv 2508.07534, section 3.2.2, Figure 3d) tracks three kinds of faults over training. It detects
-format violations by counting ``\boxed{``, irrelevant content with a language model, and mixed languages by Chinese
-characters. Outrider detects every kind with rules (:data:`RULES`) that need no model. Reports print each rule next to
-its results, so that the results of reports can be compared. A rule examines a single response and ignores whether it is
-correct.
+The STILL report (arXiv 2508.07534, section 3.2.2, Figure 3d) tracks three kinds of faults over training. The report
+counts ``\boxed{`` to detect format violations, asks a language model to detect irrelevant content, and looks for
+Chinese characters to detect mixed languages. Outrider detects every kind with rules (:data:`RULES`) that need no model.
+Reports print each rule next to its results, so that the results of reports can be compared. A rule examines a single
+response and ignores whether it is correct.
 
 The threshold of 0.31 for the redundancy of 3-grams is the only published threshold (STILL report, section 4.4.1, which
 defines the redundancy only in words). Outrider's authors chose the other thresholds. Among 1,200 reference solutions of
@@ -91,7 +91,9 @@ class Faults:
 
     @property
     def share(self) -> float:
-        """Share of faulty responses among those with a number; NaN if no response has a number."""
+        """Share of faulty responses among the responses for which the rule computed a number; NaN if there are no such
+        responses.
+        """
         return float(self.faulty_R.sum() / self.decided) if self.decided else np.nan
 
 
@@ -159,7 +161,7 @@ def compression(response: Response, least: int = 300) -> float:
 
 
 def garbled(response: Response) -> float:
-    """Return the share of garbled characters; NaN for an empty text.
+    """Return the share of garbled characters; NaN if the text is empty.
 
     >>> garbled(Response("ab\\ufffd\\x07\\n"))
     0.4

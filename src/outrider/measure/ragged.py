@@ -96,7 +96,7 @@ def highest(values_N: ArrayLike, share: float = 0.2) -> Flags:
     r"""Mark the highest ``share`` of the values: the top :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)` values.
 
     N is the number of values that are not NaN; NaN values are never marked. All values equal to the smallest marked
-    value are marked as well, so the number of marked values can be larger.
+    value are marked as well, so more values than this number may be marked.
 
     Raises:
         ValueError: ``share`` is not in (0, 1].

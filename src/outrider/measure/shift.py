@@ -80,8 +80,8 @@ def largest_by_group(
     labels: Sequence[Label],
     share: float = 0.2,
 ) -> Profile:
-    """Return, for each group, the share of the group's tokens that changed most. A token changed most if it is among
-    the fraction ``share`` of all tokens with the largest absolute changes.
+    """Return, for each group, the share of the group's tokens that changed most. The tokens that changed most are those
+    with the largest absolute changes; ``share`` is their fraction of all tokens.
 
     If a group's tokens change as much as tokens overall, the group's value is ``share``. A larger value means that
     training changes the group's tokens more. Ties are handled as in :func:`highest`. The bootstrap does not recompute

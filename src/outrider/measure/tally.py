@@ -16,7 +16,7 @@ SCORABLE = (Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE)
 
 
 class TallyEntry(NamedTuple):
-    """The data of one response that a tally counts.
+    """The data of one response, as needed for a tally.
 
     Attributes:
         outcome: outcome of the verdict; None if the response was never verified and therefore cannot be scored.
@@ -55,7 +55,7 @@ class Tally:
     Attributes:
         problem, level: problem id and difficulty label.
         samples: number of sampled responses.
-        scorable, successes: number of verified responses (n of pass@k), and of correct responses (c of pass@k).
+        scorable, successes: number of verified responses (n of pass@k), and number of correct responses (c of pass@k).
         votes: number of verified responses that were parsed, not truncated, and have an answer text.
         majority: success of the most frequent answer (:func:`outrider.measure.majority.majority_or_unknown`); NaN if no
             sample was verified, or if the answers of verified responses are unknown.

@@ -1,5 +1,5 @@
-"""Finds the problems that k rollouts do not solve, their overlap between models, and the number that is unsolved by
-chance.
+"""Finds the problems that k rollouts do not solve. Also compares the unsolved problems of several models, and estimates
+how many problems are unsolved by chance.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ class Overlap:
         regions: for every non-empty set of models (names in the order of ``models``), the problems that no model in the
             set solves and every other model solves. Every set has an entry, and larger sets come later.
         solved_by_all: problems that every model solves.
-        excluded: problems that belong to no region, because some model has too few rollouts for them or none at all.
+        excluded: problems that belong to no region, because at least one model has too few rollouts, or none, for the
+            problem.
     """
 
     models: tuple[str, ...]
@@ -239,7 +240,5 @@ def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
 
 
 def _longer_than(i: Ints, counts_P: Ints) -> Ints:
-    """Return, for each ``i``, the number of counts that exceed ``i``, which is how often the likelihood contains the
-    term for ``i``.
-    """
+    """Return how many counts exceed each ``i``. The likelihood contains the term for ``i`` this many times."""
     return len(counts_P) - np.searchsorted(np.sort(counts_P), i, side="right")

@@ -22,7 +22,8 @@ def cache_folder() -> Path:
 
 @contextmanager
 def making(place: Path) -> Iterator[None]:
-    """Context manager for building one folder of the cache. Only one process at a time can enter it.
+    """Context manager for building one folder of the cache. Only one process at a time can enter the block for this
+    folder.
 
     Raises:
         UserError: the folder cannot be written.

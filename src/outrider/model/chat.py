@@ -126,9 +126,9 @@ def refuse_other_calls(
 def chat_of(problem: Problem, options: PolicyOptions) -> list[dict[str, Any]] | None:
     """Return the messages of a problem, the last of which is from the user. If ``options.chat`` is off, return None.
 
-    If the prompt is a list of messages, the messages are unchanged. If the prompt is a text, the text becomes a user
-    message, and white space around it is removed. A plain prompt may end with white space as a separator, but a
-    template has its own separators.
+    If the prompt is a list of messages, the messages are unchanged. If the prompt is a string, it becomes a user
+    message, without leading and trailing white space. A plain prompt may end with white space that separates it from
+    the response. With a template, this white space is not needed, because the template adds separators.
 
     Raises:
         UserError: the prompt is a list of messages but ``options.chat`` is off, or there would be two system messages.

@@ -27,7 +27,7 @@ pass."""
 
 
 class Continuation(NamedTuple):
-    """Only a context and the own tokens that follow the context."""
+    """A context and the own tokens that follow the context, without any other data of a row."""
 
     context_ids: Ids
     token_ids: Ids

@@ -73,7 +73,8 @@ def folder_of_gguf(name: str) -> str:
 
     Raises:
         UserError: the file does not exist, is damaged, lacks weights, has an unknown architecture, or is only one part
-            of a model. Also if a package that reads the file is missing, or if the folder cannot be written.
+            of a model. The error is also raised if a package that reads the file is missing, or if the folder cannot be
+            written.
     """
     file = gguf_file(name)
     if _PART.search(file.stem):

@@ -1,7 +1,7 @@
 """Computes log-probabilities and entropies of target tokens without creating a full ``[tokens, vocabulary]`` tensor.
 
-The LM head is applied to chunks of tokens; the backward pass recomputes each chunk's logits. Peak memory is a few times
-one chunk of :func:`most_logits` floats.
+The LM head is applied to chunks of tokens; the backward pass recomputes each chunk's logits. One chunk has at most
+:func:`most_logits` logits, and the peak memory is that of a few such chunks.
 """
 
 from __future__ import annotations

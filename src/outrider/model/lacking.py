@@ -7,7 +7,9 @@ from typing import Any
 
 
 def lacking_weights(info: Mapping[str, Any]) -> str:
-    """Describe the weights that transformers initialised at random, from its loading info; empty if there are none."""
+    """Describe the weights that transformers initialised at random, based on transformers' loading info. If there are
+    no such weights, the result is empty.
+    """
     lacking = [f"no {key}" for key in sorted(info["missing_keys"])]
     lacking += [
         f"{key} of shape {list(there)} instead of {list(needed)}"

@@ -93,8 +93,9 @@ class Policy(NamedTuple):
 
     @property
     def prompt_end(self) -> str | None:
-        """The text at the end of every prompt that the chat template writes
-        (:func:`outrider.model.chat.prompt_end`)."""
+        """The text with which the chat template ends every prompt (:func:`outrider.model.chat.prompt_end`); None
+        without a chat template.
+        """
         return prompt_end(self.tokenizer, self.options) if self.options.chat else None
 
     def token_texts(self, ids: Ids) -> list[str]:
@@ -154,8 +155,8 @@ def lost_characters(tokenizer: PreTrainedTokenizerBase, text: str) -> list[str]:
 
 
 def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0, device: torch.device | None = None) -> Policy:
-    """Load a policy for the sampler and the learner, in evaluation mode: without dropout, both use the same
-    distribution.
+    """Load a policy for the sampler and the learner, in evaluation mode. This mode turns dropout off, so that both use
+    the same distribution.
 
     A folder with a LoRA adapter is loaded as the adapter's base model with the adapter merged.
 
@@ -166,8 +167,8 @@ def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0, device
 
     Raises:
         UserError: the folder is missing, is not a model, or has no tokenizer; weights are missing; the model is not on
-            the hub, or the hub cannot be reached; ``options`` need a chat template or layers that the model does not
-            have.
+            the hub, or the hub cannot be reached. The error is also raised if ``options`` need a chat template or
+            layers that the model does not have.
     """
     tokenizer, place, adapter = open_tokenizer(name, options)
     lora = options.lora if isinstance(options, TrainedPolicyOptions) else None
