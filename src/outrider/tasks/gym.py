@@ -195,7 +195,7 @@ class Scorer:
     """Verifies responses with the dataset's ``score_answer``. Unpickling creates a new dataset in the worker process.
 
     Raises:
-        UserError: the worker process generates different questions from the run's process.
+        UserError: the worker process and the run's process generate different questions.
     """
 
     def __init__(self, dataset: str, config: dict[str, Any], answer: str, questions: str | None = None) -> None:
