@@ -79,7 +79,8 @@ class Table(Task):
     before the first problem is needed.
 
     Raises:
-        UserError: a file, row or field is missing, broken, empty or duplicated. The message names file, line and field.
+        UserError: a file, row or field is missing, broken, empty or duplicated. The message names the file, the line
+            and the field.
     """
 
     old_keys: ClassVar[Mapping[str, str]] = {"judge": "verifier"}
@@ -153,7 +154,8 @@ class Table(Task):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers of training, held-out and excluded training problems, and numbers of rows that ``skip`` excludes."""
+        """Number of training problems, of held-out problems and of training problems that are excluded, and number of
+        rows that ``skip`` excludes."""
         sides = self._sides
         counts = {"train": len(sides.train), "heldout": len(sides.heldout), "excluded": sides.excluded}
         counts |= {"of_other_levels": sides.other_levels} if self.levels else {}
@@ -259,7 +261,8 @@ class Table(Task):
             refuse: function that is called with the error of each unusable row. If None, the first error is raised.
 
         Raises:
-            UserError: the file cannot be read, no row is usable or, without ``refuse``, some row is unusable.
+            UserError: the file cannot be read, or no row is usable. If ``refuse`` is None, the error is also raised for
+                a single unusable row.
         """
         problems: list[Problem] = []
         places: dict[str, str] = {}
