@@ -99,8 +99,8 @@ class Gym(Task):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of held-out problems, and number of training problems that were redrawn so far. A training problem is
-        redrawn if it is held out or could not be generated."""
+        """Number of held-out problems, and number of training problems that have been redrawn so far. A training
+        problem is redrawn if it is held out or could not be generated."""
         return {"heldout": len(self._heldout), "redrawn": self._redrawn}
 
     def train(self, index: int) -> Problem:

@@ -122,8 +122,8 @@ class Hops(TurnTask):
         """Return the first ``n`` held-out problems, alternating between numbers of hops. The option ``seed`` has no
         effect.
 
-        There are fewer than ``n`` problems if one of the levels has too few problems. For example, the order "shuffled"
-        has only 214 problems with one hop.
+        There are fewer than ``n`` problems if one of the levels has too few problems. For example, ``heldout_order:
+        shuffled`` gives only 214 problems with one hop.
         """
         if self.heldout_order == "shuffled":
             return _population(self.hops, self.astray)[:n]
