@@ -60,8 +60,7 @@ class Table(Task):
 
     Each epoch of training uses a new seeded permutation of the training table. Training problems are skipped and
     counted in ``counts`` if their question is also held out (ignoring case, spacing and Unicode variants), or if their
-    level is not in ``levels``. Held-out problems alternate between levels, in an order that does not depend on the
-    order of the file.
+    level is not in ``levels``. Held-out problems alternate between levels, independently of the file's order.
 
     The ``prompt`` is a text with field names in braces, or the name of a template in :mod:`outrider.tasks.prompts`.
     Alternatively, the field named by ``messages`` has the prompt as a chat (:mod:`outrider.tasks.messages`). A dotted
@@ -154,8 +153,7 @@ class Table(Task):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of training problems, of held-out problems and of training problems that are excluded, and number of
-        rows that ``skip`` excludes."""
+        """Numbers of training problems (used and excluded), held-out problems, and rows that ``skip`` excludes."""
         sides = self._sides
         counts = {"train": len(sides.train), "heldout": len(sides.heldout), "excluded": sides.excluded}
         counts |= {"of_other_levels": sides.other_levels} if self.levels else {}
@@ -261,8 +259,7 @@ class Table(Task):
             refuse: function that is called with the error of each unusable row. If None, the first error is raised.
 
         Raises:
-            UserError: the file cannot be read, or no row is usable. If ``refuse`` is None, the error is also raised for
-                a single unusable row.
+            UserError: the file cannot be read, or no row is usable. If ``refuse`` is None, any unusable row raises it.
         """
         problems: list[Problem] = []
         places: dict[str, str] = {}
