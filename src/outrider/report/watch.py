@@ -29,15 +29,17 @@ def watch(
     """Serve a page on localhost until Ctrl-C, and rebuild it when a file in ``folders`` has changed.
 
     An open page loads a newer version automatically (page/live.js). The page is rebuilt only while it is open and
-    visible. If a rebuild fails because of the user's files (for example, a moved run folder), the last page stays and
-    shows the error. Requests from other machines or with another host name are rejected, since rollouts may be private.
+    visible. If a rebuild fails because of the user's files (for example, a moved run folder), the server keeps the
+    previous page, which then also shows the error. Rollouts may be private, so the server rejects requests from other
+    machines, and requests whose host name is neither ``localhost`` nor ``127.0.0.1``.
 
     Args:
         make: function that returns the page as HTML. The function must not write into ``folders``, since writing there
             would trigger another rebuild.
-        folders: run folders or single files. Hidden files are ignored, since they are still being written.
+        folders: run folders or single files. Hidden files are ignored, since a file has a hidden name while it is being
+            written.
         port: port to listen on, or 0 for any free port.
-        say: function that prints the page's address, and a sentence when serving ends.
+        say: function that prints the page's address, and a message when serving ends.
 
     Raises:
         UserError: the port is not available, or the first page cannot be built.

@@ -1,7 +1,8 @@
 """Saves and loads checkpoints. A checkpoint has the complete state of a run, so that the run can resume as if it had
 never been interrupted.
 
-Checkpoints contain no random state, because the seed of every random draw is derived from the draw's identity.
+Checkpoints contain no random state, because the seed of every random draw is derived from what is drawn
+(:mod:`outrider.record.identity`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Checkpoint(NamedTuple):
 
     Attributes:
         step: number of finished training steps.
-        state: counters, the stages' states, data position, configuration and data identity, as plain JSON data.
+        state: the counters, the states of the stages, the position in the data, the configuration, and the fingerprint
+            of the data, as plain JSON data.
         folder: folder with the learner's files.
     """
 
@@ -114,7 +116,8 @@ class Checkpoints:
         return max(checkpoints(self.folder), default=None)
 
     def load_last(self, before: int | None = None) -> tuple[Checkpoint, list[str]]:
-        """Load the newest undamaged checkpoint. Move newer checkpoints away, and return a message for each of them.
+        """Load the newest undamaged checkpoint. Checkpoints newer than this one are moved away, and a message about
+        each of them is returned.
 
         Args:
             before: checkpoints of this step and later steps are moved away as well, even if undamaged.

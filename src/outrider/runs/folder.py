@@ -1,4 +1,4 @@
-"""The folder of a run. Its files are written in such a way that a kill or a full disk never damages existing files."""
+"""The folder of a run. Files are written to it so that a kill or a full disk never damages existing files."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ class RunFolder:
     ``evaluations/``        one file per evaluation, such as ``step-00000012.json``
     ``checkpoints/``        the states that a resumed run can start from
     ``model/``              the trained policy in Hugging Face format
-    ``tensorboard/`` …      files of trackers, if there are any (``wandb/`` too)
+    ``tensorboard/`` …      files that trackers write (also ``wandb/``)
     ``curves.png``          the plot of the run
     ``table.md``            the first and last evaluation, as printed
-    ``notices.txt``         other printed lines, such as the repairs and forced changes of a resume
+    ``notices.txt``         other printed lines, such as repairs and forced changes when a run resumes
     ``superseded/<n>/``     records that the n-th resume set aside: steps after its checkpoint
     ======================  ==========================================================================
 
     A step number counts finished training steps. The first step's metrics and rollouts have the number 1, and the
-    evaluation before the first step has the number 0. A checkpoint of step n covers all records up to number n.
+    evaluation before the first step has the number 0. The checkpoint of step n covers all records with numbers up to n.
 
     ``RunFolder(path)`` only reads files, needs no lock, and may be used while the run is active. :meth:`create` and
     :meth:`open` write files, and hold the folder's lock until :meth:`close` or the end of the process.
 
     Attributes:
-        notices: messages for the user, with one sentence per repair.
+        notices: messages for the user. For example, there is one message per damaged file that was repaired.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -117,7 +117,7 @@ class RunFolder:
 
     @property
     def was_begun(self) -> bool:
-        """Whether the start of a run in this folder was killed before it wrote ``config.yaml``."""
+        """Whether a run was started in this folder, but killed before it wrote ``config.yaml``."""
         return not self.config.exists() and self.path.is_dir() and any(self.path.iterdir()) and not self._foreign()
 
     @classmethod
@@ -190,12 +190,12 @@ class RunFolder:
         return [with_present_names(row) for row in self._metrics.rows()]
 
     def timing(self) -> list[dict[str, float]]:
-        """Return the seconds of each training step by phase."""
+        """Return the duration of each training step in seconds by phase, and its tokens per second."""
         return self._timing.rows()
 
     def evaluation_timing(self) -> list[dict[str, float]]:
-        """Return the seconds of each evaluation, with the key ``"evaluate"``. The list is empty for runs of Outrider
-        versions that did not record these seconds."""
+        """Return the duration of each evaluation in seconds, under the key ``"evaluate"``. The list is empty if the run
+        was made with an Outrider version that did not record these durations."""
         return self._evaluation_timing.rows()
 
     def write_evaluation(self, step: int, evaluation: Mapping[str, Any], seconds: float | None = None) -> None:
@@ -279,7 +279,7 @@ class RunFolder:
             raise UserError(f"{self.path} is a file; choose another output folder.")
 
     def _foreign(self) -> list[str]:
-        """Return the files that an interrupted :meth:`create` cannot have left.
+        """Return the files that cannot come from an interrupted :meth:`create`.
 
         :meth:`create` writes the files ``_FIRST`` in order: two empty JSON-lines files, followed by the environment. A
         kill may also leave a temporary version of the next file.

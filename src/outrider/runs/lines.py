@@ -58,7 +58,7 @@ class JsonLines:
         """Return all complete lines.
 
         Raises:
-            UserError: a line is not a JSON object with a step. The message names file and line.
+            UserError: a line is not a JSON object with a step. The message names the file and the line.
         """
         return [row for row, _ in self._lines()]
 

@@ -19,9 +19,9 @@ class Resumer:
 
     Args:
         recipe: recipe that the resuming command specifies.
-        surroundings: function that returns all other inputs that determine a run's results: the task, the ranks and the
-            reference policy, by name. It is called only when needed, since computing a task's identity may require
-            loading the task's data.
+        surroundings: function that returns all other inputs that determine a run's results, by name. They are the
+            task's fingerprint, the number of ranks and the reference policy. The function is called only when needed,
+            since computing a task's fingerprint may require loading the task's data.
     """
 
     def __init__(
@@ -32,7 +32,8 @@ class Resumer:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The recipe and other inputs of the run, which checkpoints store and a resume compares."""
+        """The recipe and the other inputs that determine the run's results. Checkpoints store them, and a resumed run
+        compares them with its own."""
         return {"config": self._recipe.resolved(), **self._surroundings()}
 
     def begun_anew(self, folder: RunFolder) -> list[str] | None:
@@ -64,7 +65,7 @@ class Resumer:
         return checkpoint
 
     def go_on(self, folder: RunFolder, checkpoint: Checkpoint) -> list[str]:
-        """Move the run's records after the checkpoint away, and return messages about the resume."""
+        """Move away all records of steps after the checkpoint, and return messages about the resume."""
         folder.rewind(checkpoint.step)
         rewritten = self._rewritten_config(folder, checkpoint.step)
         return [*rewritten, *self._notices, *folder.notices, f"going on after step {checkpoint.step}"]

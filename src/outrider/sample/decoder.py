@@ -57,7 +57,7 @@ class Decoder(Protocol[C]):
         ...
 
     def proceed(self, ids_CT: Tensor, starts_C: Tensor, standing: Sequence[Standing | None]) -> tuple[C, Tensor]:
-        """Like ``prefill``, but compute only tokens that are not in ``standing``, the kept KV caches."""
+        """Like ``prefill``, but compute only tokens that are not yet in the kept KV caches ``standing``."""
         ...
 
     def forward(self, ids_BQ: Tensor, cache: C) -> Tensor:
@@ -80,7 +80,8 @@ class Decoder(Protocol[C]):
 class StoreDecoder(ABC):
     """A decoder that uses Outrider's own KV cache.
 
-    Since its caches can be joined, one call can prefill any contexts.
+    One call can prefill contexts of any number and length, since it may split them into several passes and join the
+    caches of these passes.
     """
 
     @property
@@ -117,7 +118,7 @@ class StoreDecoder(ABC):
 
 
 class PackedDecoder(StoreDecoder):
-    """A decoder for any Hugging Face causal LM with replaceable attention.
+    """A decoder for any Hugging Face causal LM whose attention function can be replaced.
 
     The decoder uses the model's weights without a copy.
 

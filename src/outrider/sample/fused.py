@@ -3,8 +3,8 @@ operations.
 
 Differences from the model's own forward pass: one matmul computes the query, key and value projections, and a second
 matmul computes the gate and up projections. Norm weights are folded into the next matmul. The attention scale is folded
-into the query weights, or into the query norm if there is one. The rotary embedding is one complex multiplication,
-which requires a different order of rows in the copied weights.
+into the query weights, or into the query norm if there is one. The rotary embedding is computed as one complex
+multiplication. For this purpose, the rows of the query and key weights are reordered in the copy.
 """
 
 from __future__ import annotations

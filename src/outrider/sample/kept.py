@@ -36,7 +36,8 @@ class Block:
         return sum(tensor.numel() * tensor.element_size() for tensor, _ in self.parts)
 
     def thin(self) -> None:
-        """Drop unused rows once more than half are unused, so that each row is copied about once on average."""
+        """Drop unused rows if more than half of the rows are unused. Waiting for this point keeps the average number of
+        copies per row at about one."""
         rows = len(self.parts[0][0])
         if not self.standing or 2 * len(self.standing) >= rows:
             return
@@ -55,8 +56,8 @@ class Kept:
     kept rollout.
 
     Args:
-        most: maximum number of kept rollouts. If further rollouts continue, their contexts are prefilled again and
-            counted in ``recomputed_tokens``.
+        most: maximum number of kept rollouts. If another rollout continues, its context is prefilled again, and the
+            context's tokens are counted in ``recomputed_tokens``.
 
     Attributes:
         recomputed_tokens: number of context tokens that are prefilled again, because their KV cache was not kept. A
@@ -106,8 +107,8 @@ class Kept:
         self._lost[rollout] = tokens
 
     def again(self, rollouts: Iterable[str]) -> None:
-        """Add the tokens whose KV cache was not kept to ``recomputed_tokens``. They count once, since ``rollouts``
-        share a context."""
+        """Add the tokens whose KV cache was not kept to ``recomputed_tokens``. Since ``rollouts`` share a context, the
+        context's tokens are counted only once."""
         self.recomputed_tokens += max((self._lost.get(rollout, 0) for rollout in rollouts), default=0)
 
     def clear(self) -> None:

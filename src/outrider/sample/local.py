@@ -25,9 +25,9 @@ from outrider.sample.wave import Wave, WaveRow, decode_wave
 class LocalSampler:
     """Decodes rollouts in waves. A wave is a batch of rows that share one KV cache.
 
-    Each distinct context (a prompt, or a prompt with another rollout's prefix) is prefilled once per call, and its KV
-    cache is copied to all rows that continue it. Finished rows are dropped during decoding. Inside :meth:`keeping`, the
-    KV caches of rows that may continue are kept for their next turn.
+    Each distinct context (a prompt, or a prompt followed by the beginning of another rollout's response) is prefilled
+    once per call, and its KV cache is copied to all rows that continue it. Finished rows are dropped during decoding.
+    Inside :meth:`keeping`, the KV caches of rows that may continue are kept for their next turn.
     """
 
     engines = 1
@@ -144,7 +144,7 @@ def decoder_of(policy: Policy) -> Decoder[Any]:
 
 
 def stops_of(policy: Policy, texts: Sequence[str] = ()) -> Stops:
-    """Return the end tokens and stop texts of responses, on the sampling device."""
+    """Return the end tokens and stop texts at which responses end, with their tensors on the sampling device."""
     ends = ends_of(policy, texts)
     vocabulary = policy.model.get_output_embeddings().weight.shape[0]
     table = StopTable(ends.texts, token_bytes(policy.tokenizer, vocabulary)) if ends.texts else None

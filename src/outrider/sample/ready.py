@@ -37,7 +37,7 @@ def ready(policy: Policy, choice: str = "auto", sampled: bool = True) -> tuple[P
             used only for sampling, and checking them needs as much memory as the model.
 
     Raises:
-        UserError: every path fails, or its log-probabilities differ from those of the model.
+        UserError: every path that was tried fails, or gives log-probabilities that differ from the model's.
 
     >>> from outrider.model.tiny import tiny_policy
     >>> policy, sentence = ready(tiny_policy(seed=0))

@@ -132,8 +132,8 @@ def rollouts_of(
 
 
 def decode(tokenizer: PreTrainedTokenizerBase, ids: Sequence[Ids]) -> list[str]:
-    """Decode token ids without special tokens. Reasoning tags are kept, even if the tokenizer defines them as special
-    tokens.
+    """Decode token ids to text, leaving out special tokens. Reasoning tags are kept, even if the tokenizer defines them
+    as special tokens.
 
     Without the tags, an answer could not be separated from the reasoning.
     """

@@ -26,8 +26,9 @@ NamedWeights = Iterator[tuple[str, Tensor]]
 class Sampler(Protocol):
     """Samples rollouts with the weights of the last sync.
 
-    A rollout depends only on the weights, its context, its parameters and its identity. Other requests, and the order
-    of requests, have no effect, unless rounding errors decide between two tokens. Weights are checked after each sync
+    A rollout depends only on the weights, its context, its sampling parameters and its seed, which is derived from the
+    rollout's position in the run (:mod:`outrider.record.identity`). Other requests, and the order of requests, have no
+    effect, unless rounding errors decide between two tokens. Weights are checked after each sync
     (:class:`outrider.train.weight_sync.WeightSync`).
 
     Attributes:
@@ -57,8 +58,8 @@ class Sampler(Protocol):
         """Switch to the policy's current weights. A sampler that does not share memory with the policy calls
         ``export``.
 
-        Returns the engine's counts since the last call, by name. On each rank, the counts cover that rank's own
-        requests.
+        Returns the engine's counters since the last call, such as ``recomputed_tokens``, by name. On each rank, the
+        counters cover only that rank's requests.
         """
         ...
 

@@ -27,7 +27,7 @@ class SamplerParts(NamedTuple):
 
     Attributes:
         model: name of the model. The first weight sync replaces the model's weights.
-        policy: policy options without an adapter, since synced weights have the adapter merged.
+        policy: policy options without an adapter, since the adapter is merged into the synced weights.
         path: the compute path that was checked in the parent process.
         threads: number of PyTorch threads, which affects the last bits of results.
     """
@@ -51,7 +51,7 @@ class SamplingProcess:
 
     Raises:
         EngineLostError: the sampling process has died. Any method may raise this error.
-        UserError: the sampler in the sampling process raises this error. Any method may raise it again in this process.
+        UserError: the sampler in the sampling process raised a UserError. Any method may pass this error on.
     """
 
     engines = 1
@@ -78,7 +78,7 @@ class SamplingProcess:
         return rollouts
 
     def take(self, version: int, export: Export) -> dict[str, int]:
-        """Write the weights, wait until the sampling process has read them, and return the sampler's counts."""
+        """Write the weights, wait until the sampling process has read them, and return the sampler's counters."""
         counts: dict[str, int] = self._ask("take", version, self._weights.write(export))
         return counts
 

@@ -56,12 +56,13 @@ class SelfCheckResult(NamedTuple):
 class SelfCheck:
     """Compares compute paths with the model's own forward pass on single unpadded sequences.
 
-    The sequences consist of random tokens. A few sequences have different lengths. Another sequence is longer than
-    every attention window and chunk size in the model's config that is below the context length and at most 8,192. For
-    the sampler's decoder, log-probabilities of the whole vocabulary are compared. Contexts are left-padded, prefilled
-    once and copied to several rows. These rows are decoded token by token and dropped when they end. For the learner,
-    log-probabilities and entropies of response tokens are compared. The learner processes all rows in one pass.
-    Construct the check inside :func:`amplified_logits`, while the model still uses its own attention.
+    The sequences consist of random tokens. A few sequences have different lengths. Another sequence is longer than the
+    attention windows and chunk sizes in the model's config. Windows and chunks that exceed 8,192 tokens or do not fit
+    into the context are disregarded. For the sampler's decoder, log-probabilities of the whole vocabulary are compared.
+    Contexts are left-padded, prefilled once and copied to several rows. These rows are decoded token by token and
+    dropped when they end. For the learner, log-probabilities and entropies of response tokens are compared. The learner
+    processes all rows in one pass. Construct the check inside :func:`amplified_logits`, while the model still uses its
+    own attention.
 
     Attributes:
         exact: whether the weights are float32.
@@ -167,7 +168,8 @@ def _sampler_differences(policy: Policy, rows: Sequence[Continuation], wants: Se
 
 
 def _kept_differences(policy: Policy, rows: Sequence[Continuation], wants: Sequence[Tensor]) -> Iterator[Tensor]:
-    """Yield differences of the decoder's log-probabilities with a kept KV cache from the reference values ``wants``.
+    """Let the decoder continue from a kept KV cache, and yield how its log-probabilities differ from the reference
+    values ``wants``.
 
     The last one or two tokens of each context are computed on the kept cache of the earlier tokens. Then one more token
     is decoded.
@@ -199,7 +201,8 @@ def _together(decoder: Decoder[Any], rows: Sequence[Continuation]) -> tuple[list
 @contextmanager
 @torch.no_grad()
 def amplified_logits(model: PreTrainedModel) -> Iterator[None]:
-    """Context manager that makes logits large enough for soft caps to have an effect, and adapters random instead of 0.
+    """Context manager that makes logits large enough for soft caps to have an effect, and gives adapters random
+    weights, since their initial output is 0.
 
     If the largest logit is below 16, the weights of the LM head are multiplied by a power of two. Head and adapter are
     restored on exit.

@@ -53,7 +53,7 @@ class StopTable:
 
 
 class Stops:
-    """The conditions at which a response ends: end token ids, and the table of stop texts if there are any. Both are on
+    """What ends a response: the end tokens' ids, and a table for the stop texts if there are any. Both are stored on
     the sampling device."""
 
     def __init__(self, ids: Sequence[int], texts: StopTable | None, device: torch.device) -> None:

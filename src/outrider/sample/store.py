@@ -63,8 +63,8 @@ class Store:
     def attend_one(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
         """Like ``attend``, but for one token per row and without a copy of keys or values.
 
-        ``q`` and the result are ``[B * KV, H / KV, D]``, where heads that share a key form a group. ``k`` and ``v`` are
-        ``[B, KV, D]``.
+        ``q`` and the result are ``[B * KV, H / KV, D]``, with the query heads grouped by the key head that they share.
+        ``k`` and ``v`` are ``[B, KV, D]``.
         """
         if self.keys[layer].numel() == 0:  # first write: contexts of one token
             self._allocate(layer, k.shape[1], k.shape[2], v.shape[2], k)
@@ -162,7 +162,7 @@ class Store:
         """Return the attention bias of a one-token query, ``[B * heads, 1, C]``. The bias is -inf for columns hidden
         from a row, and 0 otherwise.
 
-        ``C`` counts the columns that are hidden from at least one row.
+        ``C`` is the number of columns that are hidden from at least one row.
         """
         # Every row sees the columns after the longest padding, so these columns need no bias. The bias is cached: it is
         # equal for all layers and, without a window, for all steps.

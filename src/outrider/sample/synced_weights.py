@@ -28,8 +28,8 @@ class SyncedWeights:
     """Creates one folder per weight version, and removes the folder of the previous version. All ranks share these
     folders.
 
-    A killed run leaves its last folder behind. The next run on the same machine with the same parent folder removes
-    that folder, since no process holds the folder's lock. Each machine checks only its own folders, since other
+    A killed run leaves its last folder behind. This folder is removed by the next run that uses the same machine and
+    parent folder, since no process holds the folder's lock. Each machine checks only its own folders, since other
     machines may share the parent folder, and some file systems do not share locks between machines.
 
     Args:

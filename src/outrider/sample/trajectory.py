@@ -42,7 +42,8 @@ class Trajectory:
             that follows it.
         turn: tokens of the current turn, including tokens from a branch's prefix.
         turns: number of turns sent to the environment.
-        heard: observations so far. Their positions in the rollout's text are set later.
+        heard: observations so far. The positions of the observations in the rollout's text are set when the rollout is
+            complete.
         stop: stop reason, or None while the rollout continues.
     """
 

@@ -27,10 +27,10 @@ class TurnSampler:
     even if they are in different turns, so a slow environment delays only its own rollout. Sampled tokens are never
     re-encoded from text, and only new observations are encoded.
 
-    The first turn uses the rollout's seed. A later turn uses the seed of a branch at the turn's first token. (A branch
-    is a rollout that continues a prefix of another rollout.) The environment of a branch is recreated by replay. The
-    turns in the prefix are sent to a new environment, which must reply with the same tokens. All rollouts of a group
-    have environments with the same seed.
+    The first turn uses the rollout's seed. A later turn uses the seed that a branch would have at the turn's first
+    token. A branch is a rollout that continues a prefix of another rollout. To bring a new environment into the state
+    of the prefix, the turns in the prefix are sent to it again, and it must reply with the same tokens. All rollouts of
+    a group have environments with the same seed.
 
     A response has at most ``max_tokens`` tokens, including observations.
 

@@ -143,7 +143,8 @@ class VllmSampler:
         return _Given(holding, server.model)
 
     def _offer(self, model: PreTrainedModel) -> None:
-        """Make every server load the model's adapter, and write the base weights.
+        """Make every server load the model's adapter. If all servers have loaded it, write the base weights to a folder
+        for later syncs.
 
         If a server rejects the adapter, add a notice with the reason. Later syncs then send merged weights.
         """

@@ -23,7 +23,7 @@ class Job(NamedTuple):
         member: index of the rollout within the request.
         room: maximum number of tokens to sample for the rollout.
         prompt: token ids of the context.
-        asked: sampling parameters, by vLLM's names.
+        asked: sampling parameters, under the names that vLLM uses.
     """
 
     request: int

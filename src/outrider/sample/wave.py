@@ -43,7 +43,8 @@ class WaveRow(NamedTuple):
 
 
 class Wave(NamedTuple):
-    """A set of distinct contexts. Each context has the rows that continue it and, if one was kept, its KV cache."""
+    """A set of distinct contexts. For each context, there are the rows that continue it, and its KV cache if the cache
+    was kept."""
 
     contexts: list[Ids]
     rows: list[list[WaveRow]]
@@ -124,8 +125,8 @@ def looks_every(device: torch.device) -> int:
 
 
 class _Left(NamedTuple):
-    """Rows that were copied from the KV cache to be kept. The fields are their tensors, first columns and row
-    indices."""
+    """Copies of those rows of the KV cache that are to be kept. For these rows, the fields contain the tensors, the
+    first columns and the row indices."""
 
     parts: list[Part]
     starts: list[int]
@@ -188,7 +189,7 @@ class _Decoding:
         return self._sampled()
 
     def keep(self, kept: Kept, read: Sequence[Ids]) -> None:
-        """Put the rows that were copied from the KV cache into ``kept``. ``read`` has every row's context and sampled
+        """Put the rows that :meth:`_leave` has copied into ``kept``. ``read`` has every row's context and sampled
         tokens."""
         held = set[int]()
         for parts, starts, rows in self.left:
@@ -200,8 +201,8 @@ class _Decoding:
                 kept.lose(self.rows[b].rollout, len(read[b]) - 1)
 
     def _leave(self, store: Cache, rows_A: Tensor, going_A: Tensor) -> None:
-        """Copy rows that ended at an end token or stop text from the KV cache, up to the number of rows that may still
-        be kept."""
+        """Copy the KV cache of rows that ended at an end token or stop text. The number of copied rows is limited to
+        the number that may still be kept."""
         if not self.room_left or (parts := store.parts()) is None:
             return
         chosen = ((self.stopped_B | self.matched_B)[rows_A] & ~going_A).nonzero()[: self.room_left, 0]

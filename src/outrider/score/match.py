@@ -14,12 +14,11 @@ class Matcher:
     """Finds the problem of a saved response. Three rules are tried in order, and ``counts`` has the number of matches
     by rule.
 
-    1. ``id``: the response's problem id in the saved generations (the dump) is also the id of a problem of the task.
-    2. ``text``: the dump's prompt equals a problem's prompt or question, ignoring case, spacing and Unicode variants.
-       The rule also applies if the dump's problem id is the hash of a problem's prompt or question.
-    3. ``within``: the dump's prompt contains exactly one question of the task, for example because the dump used
-       another prompt template. If the prompt contains several questions, and the longest contains all others, only the
-       longest counts.
+    1. ``id``: the response's problem id in the saved generations (the dump) is also the id of a problem of the task. 2.
+    ``text``: the dump's prompt equals a problem's prompt or question, ignoring case, spacing and Unicode variants. The
+    rule also applies if the dump's problem id is the hash of a problem's prompt or question. 3. ``within``: the dump's
+    prompt contains exactly one question of the task, for example because the dump used another prompt template. If the
+    prompt contains several questions, and the longest contains all others, the longest question is used.
 
     A response has no match if no rule finds a problem, or if several problems have the same text.
     """

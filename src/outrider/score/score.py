@@ -159,7 +159,8 @@ def _truncated(row: Mapping[str, Any]) -> bool:
 
 
 def _apart(taken: Sequence[tuple[Mapping[str, Any], Problem]], notes: list[str]) -> bool:
-    """Return whether responses to the same problem have different levels in a file without model names."""
+    """Return whether the file gives different levels to responses to the same problem. Responses with a model name are
+    ignored."""
     levels: dict[str, set[str]] = {}
     for row, problem in taken:
         if row["model"] is None:

@@ -76,7 +76,7 @@ def curves_figure(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]]
 
 
 def pass_at_k_figure(evaluation: Mapping[str, Any]) -> Figure:
-    """Plot an evaluation's pass@k over k, with its interval."""
+    """Plot an evaluation's pass@k against k, with its interval."""
     from matplotlib.figure import Figure  # as above
 
     figure = Figure(figsize=(5.5, 3.5), dpi=130, layout="constrained")

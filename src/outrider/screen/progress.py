@@ -26,11 +26,11 @@ class Progress:
     """A progress bar over a run's budget, with its phase, its speed and its latest metrics.
 
     On a terminal and in a notebook, the two lines are redrawn in place and never wrap (80 columns are enough). In a
-    log, plain lines are printed at most every ``every`` seconds, with one more line at the end.
+    log, plain lines are printed, with at least ``every`` seconds between them, and one more line at the end.
 
     The speed excludes the time of the phases ``evaluate`` and ``save``. The remaining time is the remaining budget
-    divided by this speed, plus the time for the remaining ``evaluations``. Each of these is assumed to take the mean
-    time of the evaluations so far. :meth:`foresee` overrides the remaining time.
+    divided by this speed, plus the time for the remaining ``evaluations``. Each remaining evaluation is assumed to take
+    as long as past evaluations took on average. :meth:`foresee` overrides the remaining time.
 
     >>> import io
     >>> with Progress(1000, "tokens", console=Console(file=io.StringIO(), width=80)) as progress:
@@ -81,8 +81,8 @@ class Progress:
         self._begin = self._done = done
 
     def count_by(self, total: int, unit: str, begin: int, done: int) -> None:
-        """Switch to another limit, ``total``. The run has used ``done`` of this limit, including ``begin`` before it
-        was resumed."""
+        """Switch to another limit, ``total``. ``done`` is the part of this limit that the run has used so far. It
+        includes ``begin``, the part used before the run was resumed."""
         self._total, self._unit, self._begin, self._done = total, unit, begin, done
 
     def recount(self, done: int, total: int) -> None:

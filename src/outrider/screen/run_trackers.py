@@ -42,7 +42,8 @@ class RunTrackers:
         self._each(lambda tracker: tracker.log(step, evaluation_metrics(evaluation)))
 
     def ended(self, step: int, examine: Callable[[], TrackedTable]) -> None:
-        """Send a run's findings after its last step ``step``. If there are no trackers, ``examine`` is not called."""
+        """Send the findings about a run whose last step was ``step``. If there are no trackers, ``examine`` is not
+        called."""
         if not self._open:
             return
         try:

@@ -33,7 +33,8 @@ class Shown(NamedTuple):
         """Return the selected rollouts.
 
         Raises:
-            UserError: no rollout matches. The message names the value without a match and a similar value that exists.
+            UserError: no rollout matches. The message names the value that no rollout has, and a similar value that
+                exists.
         """
         chosen = self._of_problem(rollouts)
         if self.verdict is not None:
@@ -57,7 +58,7 @@ def _outcome(rollout: Rollout) -> str:
 
 
 def _with(name: str, value: str, valued: Sequence[tuple[str, Rollout]]) -> list[Rollout]:
-    """Return the rollouts whose value in ``valued`` is ``value``."""
+    """Return the rollouts that are paired with ``value`` in the list ``valued``."""
     kept = [rollout for own, rollout in valued if own == value]
     if not kept:
         known = sorted({own for own, _ in valued})

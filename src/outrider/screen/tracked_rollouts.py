@@ -28,8 +28,8 @@ def chosen_rollouts(groups: Sequence[Group], most: int) -> list[tuple[Group, Rol
     in the step's order.
 
     If the last group does not fit, half of its selected rollouts have the highest rewards, and half have the lowest. If
-    their number is odd, the half with the highest rewards is larger. Replayed rollouts are excluded, since an earlier
-    step sampled them.
+    the number of selected rollouts is odd, one more rollout comes from those with the highest rewards. Replayed
+    rollouts are excluded, since an earlier step sampled them.
     """
     found: list[tuple[Group, Rollout]] = []
     for group in sorted((group.drawn for group in groups), key=lambda group: not group.mixed):

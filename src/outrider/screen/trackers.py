@@ -1,4 +1,4 @@
-"""Opens the trackers that a run names: TensorBoard, Weights & Biases, Trackio."""
+"""Opens the trackers that a run names: TensorBoard, Weights & Biases and Trackio."""
 
 from __future__ import annotations
 

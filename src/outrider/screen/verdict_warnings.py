@@ -24,11 +24,10 @@ class VerdictWatch:
 
     An outcome's share is computed over the verified rollouts of one step. The share of unparseable responses is
     computed over untruncated responses only, since a truncated response has no answer. A warning is issued when a share
-    exceeds its threshold, and again only when the share is more than twice as high.
+    exceeds its threshold, and again only when the share is more than twice its value at the last warning.
 
-    Before the run's first success, one warning is issued if the failures of a step have at least 16 scores, which
-    differ and include a positive score. In this case, the score that counts as a success may be too high for any
-    response.
+    Before the run's first success, one warning is issued if a step has at least 16 scores that are not all equal, and
+    one of them is positive. In this case, the score that counts as a success may be too high for any response.
     """
 
     def __init__(self) -> None:

@@ -112,8 +112,8 @@ class Countdown(Task):
         has no effect.
 
         There are fewer than ``n`` problems if the ranges are small. For example, with three numbers up to 12 and the
-        other defaults, 249 problems are held out. In the order "shuffled", the method selects from random draws, in
-        which 222 of these problems occur.
+        other defaults, 249 problems are held out. With ``heldout_order: shuffled``, the method returns only problems
+        that occur in a fixed number of random draws. In this example, 222 of the 249 problems occur.
         """
         if self.heldout_order == "shuffled":
             return _population(self.sizes, self.highest, self.cap)[:n]

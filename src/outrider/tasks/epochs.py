@@ -19,7 +19,7 @@ def permutation(seed: int, epoch: int, n: int) -> NDArray[np.intp]:
 
 
 def in_pool(seed: int, index: int, pool: int | None) -> int:
-    """Return the index, in the set of problems, of the problem at position ``index`` of a stream.
+    """Return which problem is at position ``index`` of a stream, as an index into the set of problems.
 
     With a pool, each epoch contains every problem of the pool once, in a new order. Without a pool (None), every
     position has a new problem.

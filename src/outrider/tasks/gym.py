@@ -99,8 +99,8 @@ class Gym(Task):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of held-out problems, and number of training problems that were redrawn so far. A training problem is
-        redrawn if it is held out or could not be generated."""
+        """Number of held-out problems, and number of training problems that have been redrawn so far. A training
+        problem is redrawn if it is held out or could not be generated."""
         return {"heldout": len(self._heldout), "redrawn": self._redrawn}
 
     def train(self, index: int) -> Problem:
@@ -195,7 +195,7 @@ class Scorer:
     """Verifies responses with the dataset's ``score_answer``. Unpickling creates a new dataset in the worker process.
 
     Raises:
-        UserError: the worker process generates different questions from the run's process.
+        UserError: the worker process and the run's process generate different questions.
     """
 
     def __init__(self, dataset: str, config: dict[str, Any], answer: str, questions: str | None = None) -> None:

@@ -122,8 +122,8 @@ class Hops(TurnTask):
         """Return the first ``n`` held-out problems, alternating between numbers of hops. The option ``seed`` has no
         effect.
 
-        There are fewer than ``n`` problems if a level has few. For example, the order "shuffled" has only 214 problems
-        with one hop.
+        There are fewer than ``n`` problems if one of the levels has too few problems. For example, ``heldout_order:
+        shuffled`` gives only 214 problems with one hop.
         """
         if self.heldout_order == "shuffled":
             return _population(self.hops, self.astray)[:n]
@@ -146,9 +146,9 @@ class Hops(TurnTask):
         """Return the turns of a depth-first search, which visits a hop's second entity if the first one is a dead end.
 
         With probability ``careless``, a turn is random. A random turn chooses an entity that has been seen so far. With
-        probability 1/2, it gives this entity as the answer, and otherwise it looks up a random relation of the question
-        for this entity. A careless demonstration may therefore be wrong or long. The demonstration depends only on the
-        problem.
+        probability 1/2, the turn gives this entity as the answer. Otherwise, it looks up where one of the question's
+        relations, chosen at random, leads from this entity. A careless demonstration may therefore be wrong or long.
+        The demonstration depends only on the problem.
         """
         start, _, relations = problem.prompt[:-1].partition(".")
         random = Random(identity_seed("demonstration", problem.id))

@@ -35,12 +35,13 @@ class Search(TurnTable):
     ``<answer>…</answer>`` ends the rollout. The table's verifier (usually ``qa``, which is an exact match with aliases)
     verifies only this turn, so an answer in the prompt or a passage does not count. A turn with neither tag ends the
     rollout without an answer. The reply to ``</search>`` without an opening tag is an error. Text after the closing tag
-    in the turn's last token is kept but ignored. The passages of a reply are together truncated to ``longest``
+    in the turn's last token is kept but ignored. The passages of a reply are truncated to a total of ``longest``
     characters. They are truncated further if the observation, including its tags, would exceed ``limits.bytes``.
 
     Source: Search-R1 (arXiv 2503.09516), for the tags, the format and the default of three passages. Tree-GRPO and
-    DEEP-GRPO use the same. Deviation: in Search-R1, the reply to a turn with neither tag is an error, and the rollout
-    continues. In Outrider, such a turn ends the rollout, because the policy has sampled an end token.
+    DEEP-GRPO use the same tags, format and default. Deviation: in Search-R1, the reply to a turn with neither tag is an
+    error, and the rollout continues. In Outrider, such a turn ends the rollout, because the policy has sampled an end
+    token.
 
     Raises:
         UserError: the corpus cannot be read, ``index`` belongs to another corpus, or a package is not installed.

@@ -72,8 +72,8 @@ class Suite(Task):
     """The problems of several test sets. All problems are held out, since a suite is only for evaluation.
 
     Each problem contains the name of its test set. The table of an evaluation therefore has one row per set, and one
-    row for all problems. In the latter, every problem has the same weight. The difficulty levels of a set are kept. If
-    ``data`` names a folder, all sets are read from this folder. Otherwise, they are read from the Hub.
+    row for all problems together, in which every problem has the same weight. The difficulty levels of a set are kept.
+    If ``data`` names a folder, all sets are read from this folder. Otherwise, they are read from the Hub.
 
     Raises:
         UserError: the suite or a set does not exist, the file of a set is missing or broken, or a set has duplicate

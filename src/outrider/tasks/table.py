@@ -60,8 +60,7 @@ class Table(Task):
 
     Each epoch of training uses a new seeded permutation of the training table. Training problems are skipped and
     counted in ``counts`` if their question is also held out (ignoring case, spacing and Unicode variants), or if their
-    level is not in ``levels``. Held-out problems alternate between levels, in an order that does not depend on the
-    order of the file.
+    level is not in ``levels``. Held-out problems alternate between levels, independently of the file's order.
 
     The ``prompt`` is a text with field names in braces, or the name of a template in :mod:`outrider.tasks.prompts`.
     Alternatively, the field named by ``messages`` has the prompt as a chat (:mod:`outrider.tasks.messages`). A dotted
@@ -79,7 +78,8 @@ class Table(Task):
     before the first problem is needed.
 
     Raises:
-        UserError: a file, row or field is missing, broken, empty or duplicated. The message names file, line and field.
+        UserError: a file, row or field is missing, broken, empty or duplicated. The message names the file, the line
+            and the field.
     """
 
     old_keys: ClassVar[Mapping[str, str]] = {"judge": "verifier"}
@@ -153,7 +153,7 @@ class Table(Task):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers of training, held-out and excluded training problems, and numbers of rows that ``skip`` excludes."""
+        """Numbers of training problems (used and excluded), held-out problems, and rows that ``skip`` excludes."""
         sides = self._sides
         counts = {"train": len(sides.train), "heldout": len(sides.heldout), "excluded": sides.excluded}
         counts |= {"of_other_levels": sides.other_levels} if self.levels else {}
@@ -259,7 +259,7 @@ class Table(Task):
             refuse: function that is called with the error of each unusable row. If None, the first error is raised.
 
         Raises:
-            UserError: the file cannot be read, no row is usable or, without ``refuse``, some row is unusable.
+            UserError: the file cannot be read, or no row is usable. If ``refuse`` is None, any unusable row raises it.
         """
         problems: list[Problem] = []
         places: dict[str, str] = {}

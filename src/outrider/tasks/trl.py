@@ -32,14 +32,14 @@ class _Rows(NamedTuple):
 
 
 class Trl(TurnTask):
-    """A task made from a class that was written for TRL's ``environment_factory``, without changes. The public methods
-    of the class are tools.
+    """A task made from a class that was written for TRL's ``environment_factory``. The class can be used unchanged. The
+    public methods of the class are tools.
 
     ``reset(**row)`` starts an episode. The chat template shows the tools to the model, which calls them as
-    ``<tool_call>{…}</tool_call>``. A turn without a call ends the rollout. Its score is the sum of the rewards from
-    ``get_reward`` and the ``reward_funcs``. The text that ``reset`` returns is appended to the last message of the
-    prompt. This text may therefore depend only on the row and on the random generators of Python and NumPy, which are
-    seeded per problem.
+    ``<tool_call>{…}</tool_call>``. A turn without a call ends the rollout. The rollout's score is the sum of the
+    rewards from ``get_reward`` and the ``reward_funcs``. The text that ``reset`` returns is appended to the last
+    message of the prompt. This text may therefore depend only on the row and on the random generators of Python and
+    NumPy, which are seeded per problem.
 
     Each row is a problem, even if it equals another row. The ``prompt`` of a row is a chat or a text. A training row
     that is also held out is skipped and counted.

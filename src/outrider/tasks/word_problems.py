@@ -120,7 +120,7 @@ class WordProblems(Task):
         """Return the first ``n`` held-out problems, without duplicates, alternating between levels. The option ``seed``
         has no effect.
 
-        In the order "shuffled", there are about 1,000 held-out problems, or fewer for small ranges.
+        With ``heldout_order: shuffled``, there are about 1,000 held-out problems, or fewer for small ranges.
         """
         if self.heldout_order == "shuffled":
             stories = _population(self.steps, self.aside, Ranges(self.highest, self.cap))[:n]

@@ -49,11 +49,11 @@ NEEDS: dict[type, str] = {
 def check_command(name: str, options: Sequence[str] = ()) -> int:
     """Print ``ok`` and the name of each law that holds. Then print a Python call for the user's own test.
 
-    The printed call claims the optional laws that hold for the component. The command does not check a stage's budget,
-    since it does not know the budget. If a loss's gradient is not the derivative of its value, the command assumes that
-    the loss detaches a factor. Verifiers and environments must be checked from Python, since their checks need rows or
-    turns. If the component has no effect on the small inputs of the checks, all laws hold, but the last line is a
-    warning.
+    In the printed call, the claims are the optional laws that hold for the component. The command does not check a
+    stage's budget, since it does not know the budget. If a loss's gradient is not the derivative of its value, the
+    command assumes that the loss detaches a factor. Verifiers and environments must be checked from Python, since their
+    checks need rows or turns. If the component has no effect on the small inputs of the checks, all laws hold, but the
+    last line is a warning.
 
     Args:
         options: options of the component, such as ``n=4``. Other options keep their defaults.
@@ -145,7 +145,7 @@ def idle_stage(claims: StageClaims) -> str:
 
 
 def _reasons_before() -> set[str]:
-    """Return all reasons for which the preceding stage drops rollouts, over all situations."""
+    """Return all reasons for which the stage before the tested stage drops rollouts in any situation."""
     groups = [Group(Problem(str(i), ""), str(i)) for i in range(64)]
     return {reason for around in SITUATIONS.values() for reason in around.before().drop(groups).values()}
 

@@ -46,7 +46,7 @@ def check_stage(
         first: whether the stage requests rollouts for problems without rollouts, like ``uniform``. Other stages extend
             existing groups.
         exact: whether the stage requests exactly ``budget`` rollouts, instead of at most ``budget``.
-        single: whether the stage drops individual rollouts of a group. The reasons may differ between these rollouts.
+        single: whether the stage drops individual rollouts of a group. It may drop them for different reasons.
 
     >>> from outrider.explore import Uniform
     >>> check_stage(lambda: Uniform(n=2), budget=lambda sizes: 2 * len(sizes), first=True, exact=True)

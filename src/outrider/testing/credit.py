@@ -50,8 +50,8 @@ class CreditClaims(NamedTuple):
         shift: whether advantages stay the same if a constant is added to all rewards.
         scale: the power in A(s r) = s^power A(r) for s > 0, where A maps rewards r to advantages. None means that no
             such law holds, for example because of an epsilon.
-        still: whether equal rewards give advantages of exactly 0. False for components that also use other inputs,
-            such as lengths.
+        still: whether equal rewards give advantages of exactly 0. Set this claim to False for components that also use
+            other inputs, such as lengths.
         compares: whether the component only compares rewards with each other, so that a single rollout gets advantage
             0.
         ordered: for baselines, whether a rollout with a higher reward never has a lower advantage in a group without
@@ -189,7 +189,7 @@ def ignores_the_order_of_members(claims: CreditClaims) -> None:
 
 
 def ignores_the_order_of_groups(claims: CreditClaims) -> None:
-    """If the groups of a step are reversed, the groups' advantages are reversed in the same way."""
+    """If the order of a step's groups is reversed, each group still gets the same advantages."""
     for chain, stream in itertools.product(chains(claims.component), STREAMS):
         backwards = run(chain, stream[::-1])[::-1]
         for group, found, expected in zip(stream, backwards, run(chain, stream), strict=True):

@@ -101,8 +101,8 @@ def keeps_the_order_of_rewards(claims: CreditClaims) -> None:
 def gives_a_lone_dissenter_most(claims: CreditClaims) -> None:
     """A group's only success or only failure has the largest absolute advantage.
 
-    The claim ``dissent`` adds this law for baselines. Earlier leave-one-out filters dropped such groups, because all
-    other rewards in the group are equal.
+    The claim ``dissent`` adds this law for baselines. Leave-one-out filters, which compare only the rewards of the
+    other rollouts, once dropped such groups, because these rewards are all equal.
     """
     if not (isinstance(claims.component, Baseline) and claims.dissent):
         return

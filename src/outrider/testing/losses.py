@@ -1,4 +1,4 @@
-"""The laws of a policy loss. They are about a surrogate's gains, and about their derivatives with respect to
+"""The laws of a policy loss. They are about a surrogate's gains, and about the gains' derivatives with respect to
 log-probabilities."""
 
 from __future__ import annotations

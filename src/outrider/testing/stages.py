@@ -32,7 +32,7 @@ class StageClaims(NamedTuple):
         first: whether the stage requests rollouts for problems without rollouts. Other stages extend groups that
             already have rollouts.
         exact: whether the stage requests exactly ``budget`` rollouts, instead of at most ``budget``.
-        single: whether the stage drops individual rollouts of a group. The reasons may differ between these rollouts.
+        single: whether the stage drops individual rollouts of a group. It may drop them for different reasons.
     """
 
     make: Callable[[], Stage]
