@@ -149,7 +149,8 @@ def adapter_outputs(model: PreTrainedModel) -> dict[str, torch.nn.Parameter]:
 
 
 def foldable(layer: torch.nn.Module) -> bool:
-    """Whether :func:`folded` supports a layer: a plain linear layer that has no adapter, or only the one added here."""
+    """Whether :func:`folded` supports a layer. The layer must be a plain linear layer, and may have no adapter other
+    than the one that this module adds."""
     plain = getattr(layer, "base_layer", layer)
     return type(plain) is torch.nn.Linear and (plain is layer or set(getattr(layer, "lora_A", ())) == {_NAME})
 

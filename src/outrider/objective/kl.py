@@ -15,9 +15,9 @@ gradient. So if responses have several tokens, none of these gradients is the gr
 responses. The estimators assume samples from the current policy and are not weighted by the importance ratio. So after
 the first update on a batch the estimators are biased, and the bias grows as the policy moves. Even an unbiased
 estimator may have a biased gradient, because the samples also depend on the policy. ``k2`` pulls the policy towards a
-mode of the reference. ``k3`` pulls the policy towards covering the whole reference. Near the reference, both have the
-same gradient. ``k3`` grows exponentially for a token whose probability under the policy is almost 0, so :math:`d` is
-bounded to ±20, with no gradient beyond.
+mode of the reference. ``k3`` pushes the policy to cover the whole reference. Near the reference, both have the same
+gradient. ``k3`` grows exponentially for a token whose probability under the policy is almost 0, so :math:`d` is bounded
+to ±20, with no gradient beyond.
 
 Sources: Schulman, "Approximating KL divergence", joschu.net/blog/kl-approx.html; k3 in GRPO, arXiv 2402.03300, Eq. 4;
 the gradients, arXiv 2506.09477.
