@@ -1,5 +1,5 @@
-"""Starts the processes of a run. By default, on a CPU, each core has one process, which uses one thread and is pinned
-to this core.
+"""Starts the processes of a run. By default, a run on a CPU has one process per core. Each process uses one thread and
+is pinned to its core.
 
 If another launcher (such as torchrun) has already started ranks, the run uses these ranks.
 """
@@ -42,7 +42,7 @@ def launch(wanted: int, main: RankMain, *arguments: Any, hint: str = "start it a
     process on a machine with a GPU. ``main`` and the arguments are pickled for all other ranks.
 
     Raises:
-        RankLostError: a process died. The message names the rank and ends with ``hint``.
+        RankLostError: a process died. The error's message names the rank and ends with ``hint``.
     """
     try:
         if "WORLD_SIZE" in os.environ:
