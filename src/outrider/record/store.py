@@ -310,7 +310,8 @@ def _load(path: Path, columns: Sequence[str]) -> pa.Table:
 
 
 def _filled(table: pa.Table, lacking: set[str]) -> pa.Table:
-    """Return a table of an earlier version with its missing columns added, which contain empty lists or null."""
+    """Return a table that an earlier version of Outrider wrote, with the missing columns added. These columns contain
+    empty lists or null."""
     for name in sorted(lacking):
         field = SCHEMA.field(name)
         nothing = pa.nulls(len(table), field.type) if field.nullable else pa.array([[]] * len(table), field.type)

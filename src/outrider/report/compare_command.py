@@ -58,8 +58,8 @@ def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Map
 
 
 def compared(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> tuple[Report, list[str], list[str]]:
-    """Return the report that compares the first run with every other run, a paragraph for each other run, and messages
-    for the user.
+    """Return the report that compares the first run with every other run. Also return one paragraph per compared run,
+    and messages for the user.
 
     If another framework's rollouts come from several models, each model counts as a run; these runs are sorted by name.
 
