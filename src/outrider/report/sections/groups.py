@@ -1,5 +1,5 @@
-"""The section on solved, mixed and unsolved groups: over time, by level, and when a problem is sampled in several
-steps."""
+"""The section on solved, mixed and unsolved groups: over time, by level, and for problems that are sampled
+repeatedly."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def split(run: RunData) -> str:
 
 
 def ends(run: RunData, most: int) -> dict[str, list[int]]:
-    """Return up to ``most`` steps from the start of training and up to ``most`` from its end, by display name.
+    """Return the first steps and the last steps of training, at most ``most`` of each, keyed by display name.
 
     If there is only one step, its display name is "all responses".
     """
