@@ -19,7 +19,8 @@ ROUNDING = 1e-6
 
 
 def nucleus_sizes(probs_TV: Tensor, masses: Sequence[float]) -> Tensor:
-    """Return, for each position and mass, the size of the smallest set of tokens with at least that mass: ``[T, M]``.
+    """Return, for each position and mass, the size of the smallest set of tokens with at least that probability mass:
+    ``[T, M]``.
 
     The set includes the token that brings the sum up to the mass. A mass missed by less than ``ROUNDING`` counts as
     reached. Source: rollout branching factor, STILL report, arXiv 2508.07534, section 2.2, with mass 0.95. Our

@@ -1,4 +1,4 @@
-"""Packs several sequences end to end for one forward pass, with each shared context only once.
+"""Packs several sequences end to end for one forward pass. A context that several sequences share is packed only once.
 
 The rollouts of a group begin with the same prompt, and branches that start at the same token begin with the same
 prefix. The output of a causal model at a position depends only on the token there and on earlier tokens. So a context's

@@ -186,8 +186,8 @@ class TinkerService:
         return _logprobs_of(given, rows)
 
     def step(self, adam: Adam, trainer: Any = None) -> dict[str, float]:
-        """Update the weights with the accumulated gradient, and reset the gradient; return the service's metrics of the
-        step."""
+        """Update the weights with the accumulated gradient, and reset the gradient; return the service's metrics for
+        the step."""
         params = self._sdk.AdamParams(**adam._asdict())
         given = self.ask("to change the weights", lambda: (trainer or self._trainer).optim_step(params).result())
         return dict(given.metrics or {})

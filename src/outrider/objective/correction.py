@@ -11,10 +11,10 @@ The product over a response is unbiased, but vanishes or explodes with length. T
 explodes, but corrects only a small part of the mismatch. The denominators, the KL term and the entropy term are not
 weighted, so a masked row still counts in all three.
 
-A step with one update needs no extra forward pass for these log-probabilities, because the update's own forward pass
-still uses the old weights. The learner makes an extra pass over all rows if a step has several updates. An extra pass
-is also needed if a token selection reads the old log-probabilities before the update, or if the correction reads all
-weights of a step together.
+A step with one update needs no extra forward pass for the learner's log-probabilities, because the update's own forward
+pass still uses the old weights. The learner makes an extra pass over all rows if a step has several updates. An extra
+pass is also needed if a token selection reads the old log-probabilities before the update, or if the correction reads
+all weights of a step together.
 
 Metrics cover the trainable tokens, before truncation or masking. Without an extra pass, metrics cover only the rows
 that are trained; with an extra pass, they cover all rows. ``sampler_kl_k1`` and ``sampler_kl_k3`` estimate

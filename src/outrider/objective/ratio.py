@@ -12,8 +12,8 @@ For a branch, the response consists of the tokens of the branch's row. These are
 itself or, under the prefix policy ``repeat``, its whole path.
 
 On-policy, all ratios are 1 and every level gives the policy gradient. With a constant denominator and a baseline from
-the other rollouts' rewards, the expectation of this gradient is then the true gradient. Off-policy no level is exact: a
-token's ratio ignores the other tokens' ratios, and a geometric mean is not a ratio of probabilities. The product of
+the other rollouts' rewards, the expectation of this gradient is then the true gradient. Off-policy, no level is exact:
+a token's ratio ignores the other tokens' ratios, and a geometric mean is not a ratio of probabilities. The product of
 ratios over a response is exact; for this product, use ``correction`` (level ``sequence``, without truncation).
 
 Source: GSPO, arXiv 2507.18071, sections 4.1 and 4.3.

@@ -131,7 +131,7 @@ def _watched(ranks: Ranks, others: Sequence[BaseProcess], hint: str) -> Iterator
 
 
 def _said(folder: Path, rank: int) -> str:
-    """Return the message that a rank wrote about why it ended; empty if the rank could not write a message."""
+    """Return the message in which a rank explained why it ended; empty if the rank could not write a message."""
     try:
         return f"ended: {(folder / f'said-{rank}').read_text()}"
     except OSError:

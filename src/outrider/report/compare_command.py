@@ -84,8 +84,8 @@ def compared(paths: Sequence[Path], columns: Mapping[str, str] | None = None) ->
 
 
 def _named_apart(found: Sequence[tuple[Path, RunData, RunData]]) -> list[RunData]:
-    """Return the runs, or each run's models, under unique names. If names are not unique, run names are added to model
-    names, or paths replace run names."""
+    """Return the runs, or each run's models, under unique names. If two names are equal, each model's name begins with
+    the name of its run. If names are still equal, the paths of runs replace the names of runs."""
     names = [
         [one.name for _, _, one in found],
         [one.name if one is run else f"{run.name}: {one.name}" for _, run, one in found],

@@ -64,7 +64,7 @@ class Figure:
     If ``kind`` is ``stack``, the figure plots shares that add up to 1. If ``kind`` is ``sets``, the figure draws
     overlapping sets, one per series. ``x`` then contains the names of the regions, which are the same for all series.
     ``y`` contains a region's size if the region lies in the set, otherwise NaN. ``percent`` names the axes ("x", "y" or
-    "xy") whose values are shares, which are shown in percent.
+    "xy") whose values are shares; the page shows these values as percentages.
     """
 
     id: str

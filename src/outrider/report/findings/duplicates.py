@@ -104,8 +104,8 @@ def _excess(equal_G: Floats, pairs_G: Floats, p_G: Floats, problem_G: Floats) ->
 
 
 def _groups(run: RunData) -> Columns:
-    """Return the size, distinct texts, equal pairs and mean probability of each set of rollouts with the same
-    prefix."""
+    """Return, for each set of rollouts with the same prefix, its size, its numbers of distinct texts and of equal
+    pairs, and its mean probability."""
     split = main_split(run)
     told = f"SELECT 1 AS told FROM rollouts WHERE split = '{split.name}' AND text <> '' LIMIT 1"
     if not len(run.query(told)["told"]):

@@ -132,7 +132,8 @@ def _drift(run: RunData, unit: str) -> str:
 
 
 def _sharpened(run: RunData) -> list[TableBlock]:
-    """Compare the responses that novelty sharpening preferred with all responses of the same groups, by length.
+    """Compare the lengths of the successes that novelty sharpening preferred with three references. The references are
+    all successes of the same group, the whole group, and the group's other successes.
 
     The list is empty if the recipe does not use novelty sharpening.
 
