@@ -38,8 +38,8 @@ MAX_LOG_RATIO = 20.0
 
 
 class KlEstimator(Options):
-    """An estimator of the KL to a reference policy, which also decides to which rows the KL term applies. Fields are
-    the recipe's options."""
+    """An estimator of the KL to a reference policy. The estimator also decides to which rows the KL term applies.
+    Fields are the recipe's options."""
 
     def value(self, difference: Tensor) -> Tensor:
         """Return the KL estimate of each token from :math:`d`."""

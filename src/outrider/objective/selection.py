@@ -33,10 +33,10 @@ class Selection(Options):
     Tokens are chosen from all rows of the optimizer batch, across all ranks, before the batch is split. So the choice
     does not depend on micro-batches, the order of rows or the number of processes. The inputs are known before the
     forward pass: advantages, recorded entropies, and old log-probabilities (the sampler's, or with
-    ``objective.correction`` the learner's). In the first update of a step the old log-probabilities come from the
-    current policy; in later updates they are out of date, like the samples. If several tokens tie at the threshold, all
-    of them are chosen. Denominators do not change. A share of the :math:`N` trainable tokens of rows with positive
-    weight means :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)` tokens.
+    ``objective.correction`` the learner's). In the first update of a step, the old log-probabilities come from the
+    current policy. In later updates, the samples and their log-probabilities come from an older policy. If several
+    tokens tie at the threshold, all of them are chosen. Denominators do not change. A share of the :math:`N` trainable
+    tokens of rows with positive weight means :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)` tokens.
     """
 
     leaves_out: ClassVar[bool] = False

@@ -59,7 +59,8 @@ def launch(wanted: int, main: RankMain, *arguments: Any, hint: str = "start it a
 
 
 def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ...], hint: str) -> int:
-    """Run rank 0 in this process and all other ranks in child processes, which end when this process ends."""
+    """Run rank 0 in this process and all other ranks in child processes. The child processes end when this process
+    ends."""
     with ignoring_interrupts():  # rank 0 handles Ctrl-C and SIGTERM, and ends all other ranks
         context = warm_processes(main.__module__)
     with tempfile.TemporaryDirectory() as folder:
@@ -102,7 +103,7 @@ def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ..
 
 @contextmanager
 def _watched(ranks: Ranks, others: Sequence[BaseProcess], hint: str) -> Iterator[None]:
-    """Context manager that ends this process (rank 0) with a message if it waits for a dead rank.
+    """Context manager that ends this process (rank 0) with a message if this process waits for a dead rank.
 
     Gloo notices the death of a rank. NCCL does not always notice a rank's death, and would wait for two hours
     (``ranks._WAIT``). No state is lost when the process ends, because no state can be saved while devices wait for each

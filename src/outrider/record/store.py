@@ -118,8 +118,8 @@ class RolloutStore:
     so far also survive a power cut.
 
     Rollouts are read exactly as they were written (None, NaN and zero stay distinct), with one exception. Parquet text
-    is UTF-8, so a lone surrogate in a text, for example from broken JSON input, is stored as the six characters of its
-    escape, such as ``\\ud800``.
+    is UTF-8, so a lone surrogate is stored as the six characters of its escape, such as ``\\ud800``. Lone surrogates
+    come, for example, from broken JSON input.
 
     A new store does not access the disk; the first write creates the folder.
     """

@@ -99,7 +99,7 @@ def _sizes(sets: Mapping[str, Sets], decided: frozenset[str]) -> TableBlock:
 
 
 def _picture(overlaps: Overlap, k: int) -> Figure:
-    """Return a set diagram with one series per run, which has a value for each region of the diagram.
+    """Return a set diagram with one series per run. A series has one value for each region of the diagram.
 
     A value is the region's number of problems if the run did not solve these problems, otherwise NaN.
     """
