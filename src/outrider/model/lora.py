@@ -183,8 +183,8 @@ def with_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
 
     Raises:
         UserError: peft is not installed; the adapter does not fit the model; or the adapter cannot be merged. An
-            adapter cannot be merged if its type does not change weights, or if two layers share the weight that it
-            adapts.
+            adapter cannot be merged if it is of a type that does not change weights, or if two layers share the weight
+            that it adapts.
     """
     peft = _peft(f"model {str(folder)!r} is an adapter, which")
     try:

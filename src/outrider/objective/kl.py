@@ -88,8 +88,8 @@ def moved(log_ratio_N: Tensor, old_logprobs_N: Tensor) -> Tensor:
 
 
 def log_ratio_of(above_N: Tensor, below_N: Tensor, live_N: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the log ratio ``above_N - below_N`` twice: unbounded, and bounded to ±20. Both are 0 for tokens for which
-    ``live_N`` is False."""
+    """Return the log ratio ``above_N - below_N`` twice: unbounded, and bounded to ±20. Both are 0 for tokens that
+    ``live_N`` marks as False."""
     import torch
 
     # masked instead of weighted by 0: a token that was not sampled may have NaN, and 0 times NaN is NaN

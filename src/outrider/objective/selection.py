@@ -47,7 +47,8 @@ class Selection(Options):
     """``entropies`` if the selection needs the entropy of every token at sampling."""
 
     def select(self, rows: Sequence[WeightedRow]) -> list[Selected]:
-        """Return one result per row. ``rows`` are an optimizer batch's rows with positive weight and a trainable token.
+        """Return one result per row. ``rows`` are those rows of an optimizer batch that have positive weight and at
+        least one trainable token.
 
         Raises:
             UserError: the selection needs values that the sampler does not record.

@@ -123,7 +123,8 @@ def _regions(overlaps: Overlap) -> TableBlock:
 
 
 def _members(sets: Mapping[str, Sets], decided: frozenset[str], runs: Mapping[str, ComparedRun]) -> TableBlock:
-    """Return all problems that at least one run does not solve; problems that most runs do not solve come first."""
+    """Return all problems that at least one run does not solve, sorted by the number of runs that do not solve them.
+    Problems that no run solves come first."""
     levels = {problem: level for s in sets.values() for problem, level in s.levels.items()}
     failing = {p: [name for name, s in sets.items() if p in s.parts.unsolved] for p in decided}
     order = sorted((p for p in decided if failing[p]), key=lambda p: (-len(failing[p]), failing[p], p))
