@@ -149,7 +149,8 @@ def adapter_outputs(model: PreTrainedModel) -> dict[str, torch.nn.Parameter]:
 
 
 def foldable(layer: torch.nn.Module) -> bool:
-    """Whether :func:`folded` supports a layer: a plain linear layer that has no adapter, or only the one added here."""
+    """Whether :func:`folded` supports a layer. The layer must be a plain linear layer, and may have no adapter other
+    than the one that this module adds."""
     plain = getattr(layer, "base_layer", layer)
     return type(plain) is torch.nn.Linear and (plain is layer or set(getattr(layer, "lora_A", ())) == {_NAME})
 
@@ -182,8 +183,8 @@ def with_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
 
     Raises:
         UserError: peft is not installed; the adapter does not fit the model; or the adapter cannot be merged. An
-            adapter cannot be merged if its type does not change weights, or if two layers share the weight that it
-            adapts.
+            adapter cannot be merged if it is of a type that does not change weights, or if two layers share the weight
+            that it adapts.
     """
     peft = _peft(f"model {str(folder)!r} is an adapter, which")
     try:

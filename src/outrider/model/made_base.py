@@ -22,7 +22,8 @@ _SETTINGS = "sft.yaml"
 
 
 class MadeBase(NamedTuple):
-    """A base model that is trained on first use, described by its folder and the text of its training settings."""
+    """A base model that is trained on first use. It is described by its folder and by the text of its training
+    settings."""
 
     folder: Path
     settings: str

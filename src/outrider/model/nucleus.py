@@ -19,12 +19,13 @@ ROUNDING = 1e-6
 
 
 def nucleus_sizes(probs_TV: Tensor, masses: Sequence[float]) -> Tensor:
-    """Return, for each position and mass, the size of the smallest set of tokens with at least that mass: ``[T, M]``.
+    """Return, for each position and mass, the size of the smallest set of tokens with at least that probability mass:
+    ``[T, M]``.
 
     The set includes the token that brings the sum up to the mass. A mass missed by less than ``ROUNDING`` counts as
     reached. Source: rollout branching factor, STILL report, arXiv 2508.07534, section 2.2, with mass 0.95. Our
-    decisions: the report specifies neither whether the boundary token counts nor the temperature. We count this token,
-    and use a temperature of 1.
+    decisions, where the report is silent: the token that brings the sum up to the mass counts, and the temperature is
+    1.
 
     >>> nucleus_sizes(torch.tensor([[0.5, 0.25, 0.125, 0.125], [0.0, 1.0, 0.0, 0.0]]), [0.5, 0.75, 0.8]).tolist()
     [[1, 2, 3], [1, 1, 1]]

@@ -13,8 +13,8 @@ from outrider.options import Options
 class PolicyOptions(Options):
     """Options for a model's prompt format and dtype.
 
-    With ``chat`` a problem's prompt is the user message of the tokenizer's chat template, and the response is the
-    assistant message. Without ``chat`` the prompt is the problem's text, unchanged.
+    With ``chat``, a problem's prompt is the user message of the tokenizer's chat template, and the response is the
+    assistant message. Without ``chat``, the prompt is the problem's text, unchanged.
 
     ``bfloat16`` is the dtype of matmuls (autocast) and of the sampler's copy of the weights. Trained weights stay
     float32, since bfloat16 has only 8 significant bits. An AdamW update moves a weight by about the learning rate. In

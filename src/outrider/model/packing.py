@@ -1,4 +1,4 @@
-"""Packs several sequences end to end for one forward pass, with each shared context only once.
+"""Packs several sequences end to end for one forward pass. A context that several sequences share is packed only once.
 
 The rollouts of a group begin with the same prompt, and branches that start at the same token begin with the same
 prefix. The output of a causal model at a position depends only on the token there and on earlier tokens. So a context's
@@ -20,8 +20,8 @@ Indices = NDArray[np.int64]
 
 
 class Packable(Protocol):
-    """A sequence: a context (``context_ids``), then the sequence's own tokens (``token_ids``), which get
-    log-probabilities."""
+    """A sequence of tokens: first a context (``context_ids``), then the sequence's own tokens (``token_ids``).
+    Log-probabilities are computed only for the own tokens."""
 
     @property
     def context_ids(self) -> Ids: ...
@@ -38,7 +38,7 @@ class Packing(NamedTuple):
         ids_T: the tokens.
         positions_T: the position of each token in its sequence. Positions start at 0 in every sequence. Otherwise, a
             sequence's rotary embedding would depend on the sequences packed before it.
-        lengths: the length of each sequence: the number of its context tokens and own tokens.
+        lengths: the number of tokens in each sequence, including its context.
         places_E: the indices in ``ids_T`` of each sequence's tokens, one sequence after another.
         before_N: the index of the token before each own token; the hidden state there predicts the own token.
         own_N: the index in ``ids_T`` of each own token.
@@ -53,7 +53,7 @@ class Packing(NamedTuple):
 
     @property
     def shares(self) -> bool:
-        """Whether a context is computed for more than one sequence."""
+        """Whether at least two sequences share a packed context."""
         return len(self.places_E) > len(self.ids_T)
 
 

@@ -43,8 +43,8 @@ class _StepMeans:
     """An attention plan that records the mean weight of every pair of steps.
 
     Args:
-        shares_TS: the weight of each token in the mean of each step: 1 / (length of the step) in the step, 0 outside
-            it.
+        shares_TS: the weight with which each token enters each step's mean. The weight is 1 / (length of the step) for
+            tokens of the step, and 0 for all other tokens.
     """
 
     def __init__(self, shares_TS: Tensor) -> None:

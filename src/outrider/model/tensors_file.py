@@ -45,7 +45,7 @@ def pending(tensor: Tensor) -> Pending:
 
 @torch.no_grad()
 def write_tensors(file: Path, tensors: Mapping[str, Pending]) -> None:
-    """Write tensors under their names. Only one tensor at a time is computed, or copied from its device.
+    """Write tensors under their names. Tensors are computed, or copied from their device, one at a time.
 
     The package safetensors, in contrast, copies all tensors to host memory before it writes the first tensor.
 

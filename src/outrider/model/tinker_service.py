@@ -1,8 +1,8 @@
 """Connects to a policy on a Tinker service: sends requests, and raises errors if the service does not answer.
 
 In the service's protocol, requests are numbered and answered asynchronously. The service trains the weights. The
-service's sampler uses the weights of the last weight sync. A loss is selected by its name and takes rows of any length;
-the service computes the gradient of the loss.
+service's sampler uses the weights of the last weight sync. The client selects a loss by name and sends rows of any
+length. The service computes the gradient of the loss.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ class TinkerService:
         )
 
     def ask(self, what: str, call: Callable[[], T]) -> T:
-        """Call a function of the package and return its result, within ``seconds``; the package itself may retry.
+        """Call a function of the package and return its result. The call may take at most ``seconds``, including any
+        retries by the package.
 
         Raises:
             EngineLostError: the call failed, or did not return in time.
@@ -154,8 +155,8 @@ class TinkerService:
         return given
 
     def _hint(self) -> str:
-        """Return a hint that the package's version may not match the service's, in which case the first answers may
-        never come; empty if this is ruled out."""
+        """Return a hint, for error messages, that the versions of the package and the service may not match. In that
+        case, the first answers may never arrive. The hint is empty if a mismatch is ruled out."""
         if self._answers > _INTRODUCTIONS or self._sdk.__version__ == _SKYRL:
             return ""
         return f"; the package tinker here is {self._sdk.__version__}, and SkyRL 0.3 needs {_SKYRL} (outrider[skyrl])"
@@ -173,7 +174,8 @@ class TinkerService:
     def backward(
         self, rows: Sequence[ServiceRow], loss: str, config: dict[str, float] | None = None, trainer: Any = None
     ) -> list[NDArray[np.float64]]:
-        """Add the gradient of the loss that the protocol calls ``loss`` to the gradient for the next :meth:`step`.
+        """Add the gradient of a loss to the gradient for the next :meth:`step`. The argument ``loss`` is the loss's
+        name in the protocol.
 
         Returns the log-probabilities before that step, in the same format as :meth:`logprobs`.
         """
@@ -184,8 +186,8 @@ class TinkerService:
         return _logprobs_of(given, rows)
 
     def step(self, adam: Adam, trainer: Any = None) -> dict[str, float]:
-        """Update the weights with the accumulated gradient, and reset the gradient; return the service's metrics of the
-        step."""
+        """Update the weights with the accumulated gradient, and reset the gradient; return the service's metrics for
+        the step."""
         params = self._sdk.AdamParams(**adam._asdict())
         given = self.ask("to change the weights", lambda: (trainer or self._trainer).optim_step(params).result())
         return dict(given.metrics or {})
@@ -268,7 +270,7 @@ def _logprobs_of(given: Any, rows: Sequence[ServiceRow]) -> list[NDArray[np.floa
 
 
 def _settled(given: Any) -> Any:
-    """Return a client; some versions of the package give a future of the client, which is awaited here."""
+    """Return a client. Some versions of the package return a future instead; this function waits for its result."""
     return given.result() if hasattr(given, "result") else given
 
 

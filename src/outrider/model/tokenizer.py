@@ -29,8 +29,9 @@ def open_tokenizer(name: str, options: PolicyOptions) -> OpenedTokenizer:
 
     Raises:
         UserError: the folder is missing, is not a model, or has no tokenizer; the model is not on the hub, or the hub
-            cannot be reached; the tokenizer has no end-of-sequence token; ``options`` need a chat template, but the
-            tokenizer has none; or its template does not read one of ``options.chat_template_kwargs``.
+            cannot be reached. The error is also raised if the tokenizer has no end-of-sequence token, or has no chat
+            template although ``options`` require one. Finally, it is raised if the chat template ignores one of
+            ``options.chat_template_kwargs``.
     """
     folder = model_folder(name)
     path = Path(folder)

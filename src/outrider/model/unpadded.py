@@ -121,7 +121,7 @@ def _varlen_agrees(device: torch.device, dtype: torch.dtype) -> bool:
 
 @torch.enable_grad()
 def gap_to_sdpa(kernel: Unpadded, device: torch.device, dtype: torch.dtype, window: int | None) -> float:
-    """Return the largest difference between a kernel's outputs and gradients and those of ``sdpa`` in float32.
+    """Return the largest difference from ``sdpa`` in float32, over all outputs and gradients of a kernel.
 
     The comparison uses three sequences of 1, 5 and 9 tokens, and two query heads per key head.
     """

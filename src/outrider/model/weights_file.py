@@ -28,7 +28,7 @@ def write_weights(model: PreTrainedModel, folder: Path, dtype: torch.dtype | Non
 
 @torch.no_grad()
 def named_weights(model: PreTrainedModel, dtype: torch.dtype | None = None) -> Iterator[tuple[str, Tensor]]:
-    """Yield every weight under its Hugging Face name; if the model has an adapter, it is merged.
+    """Yield every weight under its Hugging Face name. An adapter is merged into the weights that it adapts.
 
     Weights in a wider dtype are rounded to ``dtype``, the compute dtype of the engine that gets the weights. A rounded
     or merged weight is computed only when the iteration reaches it; all other weights share memory with the model.

@@ -1,4 +1,5 @@
-"""The objective: the loss of sampled tokens with advantages. The package can be imported without torch."""
+"""The objective: the loss that is computed from sampled tokens and their advantages. The package can be imported
+without torch."""
 
 from outrider.objective.aggregate import Aggregate, Constant, SequenceMean, TokenMean
 from outrider.objective.cispo import Cispo

@@ -1,5 +1,5 @@
-"""Aggregation of token losses: the denominator of each loss stream, computed over an optimizer batch. Uses only
-NumPy."""
+"""Aggregation of token losses. The losses of each stream of rows are divided by a denominator, which is computed over a
+whole optimizer batch. The module uses only NumPy."""
 
 from __future__ import annotations
 

@@ -7,14 +7,14 @@ multiplied by a constant weight derived from
 .. math:: w_t = \frac{\pi_\mathrm{learner}(y_t)}{\pi_\mathrm{sampler}(y_t)} \text{ (token)}, \qquad
           \prod_u w_u \text{ (sequence)}, \qquad \Big(\prod_u w_u\Big)^{1/n} \text{ (geometric)}
 
-The product over a response is unbiased, but vanishes or explodes with length. The geometric mean does neither, but
-corrects only a small part of the mismatch. The denominators, the KL term and the entropy term are not weighted, so a
-masked row still counts in all three.
+The product over a response is unbiased, but vanishes or explodes with length. The geometric mean neither vanishes nor
+explodes, but corrects only a small part of the mismatch. The denominators, the KL term and the entropy term are not
+weighted, so a masked row still counts in all three.
 
-A step with one update needs no extra forward pass for these log-probabilities, because the update's own forward pass
-still uses the old weights. The learner makes an extra pass over all rows if a step has several updates. An extra pass
-is also needed if a token selection reads the old log-probabilities before the update, or if the correction reads all
-weights of a step together.
+A step with one update needs no extra forward pass for the learner's log-probabilities, because the update's own forward
+pass still uses the old weights. The learner makes an extra pass over all rows if a step has several updates. An extra
+pass is also needed if a token selection reads the old log-probabilities before the update, or if the correction reads
+all weights of a step together.
 
 Metrics cover the trainable tokens, before truncation or masking. Without an extra pass, metrics cover only the rows
 that are trained; with an extra pass, they cover all rows. ``sampler_kl_k1`` and ``sampler_kl_k3`` estimate
@@ -107,7 +107,8 @@ def weigh(correction: Correction, log_RN: Sequence[Floats]) -> Weighed:
 def correct(
     correction: Correction, rows: Sequence[WeightedRow], logprobs_RN: Sequence[NDArray[np.floating]]
 ) -> tuple[list[WeightedRow], dict[str, float]]:
-    """Return the rows with the learner's log-probabilities and with importance weights, and return the metrics.
+    """Return the corrected rows and the metrics. A corrected row has importance weights, and has the learner's
+    log-probabilities in place of the sampler's.
 
     ``logprobs_RN``: the learner's log-probabilities of each row's own tokens, before the first update of the step.
     """

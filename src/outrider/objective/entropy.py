@@ -62,7 +62,7 @@ class EntropyOptions(Options):
 
 
 class EntropyBonus:
-    """The coefficient of the entropy bonus, and the state that adapts the coefficient.
+    """The coefficient of the entropy bonus, and the state needed to adapt it.
 
     >>> bonus = EntropyBonus(EntropyOptions(bonus=0.001, target=0.5, step=0.0005))
     >>> for entropy in (0.4, 0.4, 0.6, 0.4):

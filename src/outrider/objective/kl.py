@@ -15,9 +15,9 @@ gradient. So if responses have several tokens, none of these gradients is the gr
 responses. The estimators assume samples from the current policy and are not weighted by the importance ratio. So after
 the first update on a batch the estimators are biased, and the bias grows as the policy moves. Even an unbiased
 estimator may have a biased gradient, because the samples also depend on the policy. ``k2`` pulls the policy towards a
-mode of the reference. ``k3`` pulls the policy towards covering the whole reference. Near the reference, both have the
-same gradient. ``k3`` grows exponentially for a token whose probability under the policy is almost 0, so :math:`d` is
-bounded to ±20, with no gradient beyond.
+mode of the reference. ``k3`` pushes the policy to cover the whole reference. Near the reference, both have the same
+gradient. ``k3`` grows exponentially for a token whose probability under the policy is almost 0, so :math:`d` is bounded
+to ±20, with no gradient beyond.
 
 Sources: Schulman, "Approximating KL divergence", joschu.net/blog/kl-approx.html; k3 in GRPO, arXiv 2402.03300, Eq. 4;
 the gradients, arXiv 2506.09477.
@@ -38,8 +38,8 @@ MAX_LOG_RATIO = 20.0
 
 
 class KlEstimator(Options):
-    """An estimator of the KL to a reference policy, which also decides to which rows the KL term applies. Fields are
-    the recipe's options."""
+    """An estimator of the KL to a reference policy. The estimator also decides to which rows the KL term applies.
+    Fields are the recipe's options."""
 
     def value(self, difference: Tensor) -> Tensor:
         """Return the KL estimate of each token from :math:`d`."""
@@ -88,8 +88,8 @@ def moved(log_ratio_N: Tensor, old_logprobs_N: Tensor) -> Tensor:
 
 
 def log_ratio_of(above_N: Tensor, below_N: Tensor, live_N: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the log ratio ``above_N - below_N`` twice: unbounded, and bounded to ±20. Both are 0 for tokens for which
-    ``live_N`` is False."""
+    """Return the log ratio ``above_N - below_N`` twice: unbounded, and bounded to ±20. Both are 0 for tokens that
+    ``live_N`` marks as False."""
     import torch
 
     # masked instead of weighted by 0: a token that was not sampled may have NaN, and 0 times NaN is NaN

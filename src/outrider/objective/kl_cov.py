@@ -19,8 +19,8 @@ class KlCov(Selection):
     The tokens with the highest covariance (:func:`outrider.objective.selection.covariances`) get the penalty
     :math:`\mathrm{coef}\, |\log\pi - \log\pi_\mathrm{old}|`, the estimator of the released code, in addition to their
     policy gradient. The paper combines the penalty with the surrogate ``unclipped``. Only tokens with positive
-    covariance are chosen, so if all advantages are equal, no token is chosen. In the first update of a step the penalty
-    and its gradient are 0, since differences as small as rounding errors count as 0
+    covariance are chosen, so if all advantages are equal, no token is chosen. In the first update of a step, the
+    penalty and its gradient are exactly 0, because differences as small as rounding errors are treated as 0
     (:func:`outrider.objective.kl.moved`). With bfloat16 matmuls, rounding errors exceed that tolerance. The sign of a
     rounding error then decides the direction of the penalty's gradient, as in the released code.
 

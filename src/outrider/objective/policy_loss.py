@@ -88,8 +88,8 @@ class PolicyLoss:
     def begin(
         self, rows: Sequence[WeightedRow], logprobs: Logprobs, one_update: bool = False
     ) -> tuple[Sequence[WeightedRow], dict[str, float]]:
-        """Prepare the rows of a step for training, and return them with metrics; ``logprobs`` computes the learner's
-        log-probabilities on demand."""
+        """Prepare the rows of a step for training. Returns the prepared rows, and metrics. ``logprobs`` computes the
+        learner's log-probabilities on demand."""
         gauges: dict[str, float] = {}
         correction = self.options.correction
         if correction is not None and not (one_update and self._corrects_in_pass(correction)):
@@ -142,8 +142,8 @@ class PolicyLoss:
         ref_logprobs_N: Tensor | None,
         top_NK: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the loss, and diagnostics as sums over trainable tokens, which the caller divides by the sum
-        ``tokens``.
+        """Return the loss and the diagnostics. The diagnostics are sums over trainable tokens. The caller divides them
+        by the number of trainable tokens, which is also returned, under the name ``tokens``.
 
         ``entropies_N``: None if the engine computes no entropies and the objective needs none. ``top_NK``:
         log-probabilities of the ``top`` likeliest tokens.

@@ -5,14 +5,15 @@ With :math:`\rho_t = \pi(y_t) / \pi_\mathrm{old}(y_t)`, over the own trainable t
 * ``token``: :math:`\rho_t`;
 * ``sequence``: :math:`s = (\prod_t \rho_t)^{1/n}`, shared by a row; its gradient flows through all tokens;
 * ``sequence_token``: the value of :math:`s`, the gradient of :math:`\rho_t`: :math:`\mathrm{sg}[s]\,\pi(y_t) /
-  \mathrm{sg}[\pi(y_t)]`. If all tokens of a row have the same advantage, ``sequence`` gives the same loss and gradient.
+  \mathrm{sg}[\pi(y_t)]`. If all tokens of a row have the same advantage, ``sequence`` and ``sequence_token`` give the
+  same loss and gradient.
 
 For a branch, the response consists of the tokens of the branch's row. These are the tokens that the branch sampled
 itself or, under the prefix policy ``repeat``, its whole path.
 
 On-policy, all ratios are 1 and every level gives the policy gradient. With a constant denominator and a baseline from
-the other rollouts' rewards, the expectation of this gradient is then the true gradient. Off-policy no level is exact: a
-token's ratio ignores the other tokens' ratios, and a geometric mean is not a ratio of probabilities. The product of
+the other rollouts' rewards, the expectation of this gradient is then the true gradient. Off-policy, no level is exact:
+a token's ratio ignores the other tokens' ratios, and a geometric mean is not a ratio of probabilities. The product of
 ratios over a response is exact; for this product, use ``correction`` (level ``sequence``, without truncation).
 
 Source: GSPO, arXiv 2507.18071, sections 4.1 and 4.3.

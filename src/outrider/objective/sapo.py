@@ -23,7 +23,8 @@ class Sapo(Surrogate):
     both signs of the advantage, the gradient decays as :math:`4 \sigma (1 - \sigma)`, faster for a larger :math:`\tau`.
     The value includes an offset of :math:`2 A_t / \tau`, which does not affect the gradient.
 
-    Diagnostics: ``gate`` is the fraction of the gradient that passes the gate (1 if on-policy).
+    Diagnostics: ``gate`` is the factor :math:`4 \sigma (1 - \sigma)` by which the gate scales the gradient (1 if
+    on-policy).
 
     Source: arXiv 2511.20347, with temperatures of 1 for positive and 1.05 for negative advantages.
     """

@@ -30,24 +30,25 @@ class Selected(NamedTuple):
 class Selection(Options):
     r"""A rule that selects tokens of an optimizer batch for a different loss. Fields are the recipe's options.
 
-    Tokens are chosen over all rows of the optimizer batch, on all ranks, before the batch is split. So the choice does
-    not depend on micro-batches, the order of rows or the number of processes. The inputs are known before the forward
-    pass: advantages, recorded entropies, and old log-probabilities (the sampler's, or with ``objective.correction`` the
-    learner's). In the first update of a step the old log-probabilities come from the current policy; in later updates
-    they are out of date, like the samples. If several tokens tie at the threshold, all of them are chosen. Denominators
-    do not change. A share of the :math:`N` trainable tokens of rows with positive weight means :math:`\max(1, \lfloor
-    \mathrm{share}\, N \rfloor)` tokens.
+    Tokens are chosen from all rows of the optimizer batch, across all ranks, before the batch is split. So the choice
+    does not depend on micro-batches, the order of rows or the number of processes. The inputs are known before the
+    forward pass: advantages, recorded entropies, and old log-probabilities (the sampler's, or with
+    ``objective.correction`` the learner's). In the first update of a step, the old log-probabilities come from the
+    current policy. In later updates, the samples and their log-probabilities come from an older policy. If several
+    tokens tie at the threshold, all of them are chosen. Denominators do not change. A share of the :math:`N` trainable
+    tokens of rows with positive weight means :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)` tokens.
     """
 
     leaves_out: ClassVar[bool] = False
-    """Whether the selection removes the policy gradient of single tokens (``keeps_N``)."""
+    """Whether the selection removes the policy gradient of individual tokens (``keeps_N``)."""
     penalises: ClassVar[bool] = False
-    """Whether the selection penalises the distance from the sampling policy at single tokens (``penalties_N``)."""
+    """Whether the selection penalises the distance from the sampling policy at individual tokens (``penalties_N``)."""
     requires: ClassVar[Needs] = NOTHING
     """``entropies`` if the selection needs the entropy of every token at sampling."""
 
     def select(self, rows: Sequence[WeightedRow]) -> list[Selected]:
-        """Return one result per row. ``rows`` are an optimizer batch's rows with positive weight and a trainable token.
+        """Return one result per row. ``rows`` are those rows of an optimizer batch that have positive weight and at
+        least one trainable token.
 
         Raises:
             UserError: the selection needs values that the sampler does not record.
@@ -83,7 +84,8 @@ def covariances(rows: Sequence[WeightedRow]) -> list[Floats]:
 
     .. math:: \mathrm{cov}_t = (\log\pi_\mathrm{old}(y_t) - \overline{\log\pi_\mathrm{old}}) (A_t - \bar A)
 
-    with means over all trainable tokens. Updates on tokens with high covariance lower the entropy the most.
+    The means in this formula are taken over all trainable tokens. Updates on tokens with high covariance lower the
+    entropy the most.
 
     Source: arXiv 2505.22617, Eq. 10.
     """

@@ -32,10 +32,10 @@ class Simko(Bounded):
     gradient of :math:`\mathrm{sg}[1 / \rho_{t,k}]\, \rho_{t,k}` depends on the sampling policy, so the sampling
     policy's likeliest tokens need not be stored.
 
-    Success is inferred from the sign of the advantage, which agrees with the verdict under ``group_mean`` and rewards
-    of 0 and 1. All tokens tied for the highest probability count as the likeliest. Degenerate cases: a response has no
-    forking token if it has only one token, or if all its tokens have the same entropy. If the vocabulary has fewer than
-    K tokens, all tokens are used.
+    Success is inferred from the sign of the advantage. The sign agrees with the verdict if the baseline is
+    ``group_mean`` and rewards are 0 or 1. All tokens tied for the highest probability count as the likeliest. A
+    response has no forking token if it has only one token, or if all its tokens have the same entropy. If the
+    vocabulary has fewer than K tokens, all tokens are used.
 
     Diagnostics: ``clip_low`` and ``clip_high`` are the fractions of tokens whose gradient the lower and the upper bound
     remove; ``forking`` is the fraction of forking tokens.

@@ -38,7 +38,8 @@ class Surrogate(Options):
         return 0
 
     def gain(self, tokens: TokenRatios) -> tuple[Tensor, Marks]:
-        """Return the gain of each token ``[N]``, and named values ``[N]`` whose means over tokens are diagnostics.
+        """Return the gain of each token ``[N]``, and the values ``[N]`` of each diagnostic, keyed by name. A diagnostic
+        is the mean of its values over tokens.
 
         Tokens that are not trained have log ratio 0 and advantage 0. Their gain and diagnostics are ignored. Their
         log-probability may be NaN, and this NaN must not reach any gradient.

@@ -14,8 +14,8 @@ from outrider.record.row import WeightedRow
 
 
 class TokenBatch(NamedTuple):
-    """The own tokens of a micro-batch's rows, concatenated. Tensors are ``[N]``. A tensor of None stands for 1 at every
-    token, except that None for ``penalties`` means no penalty.
+    """The own tokens of a micro-batch's rows, concatenated. Tensors are ``[N]``. If an optional field is None, its
+    value is 1 at every token; for ``penalties``, None means no penalty.
 
     Attributes:
         weights: weight of each token's loss; positive only for trainable tokens.

@@ -26,8 +26,8 @@ def token_weights(rows: Sequence[WeightedRow], options: ObjectiveOptions, max_to
     * ``constant``: :math:`\lambda_s / (|s|\, L)`, with L = ``length`` or ``max_tokens``
 
     Only ``constant`` keeps the direction of the expected gradient. The other two denominators depend on response
-    lengths, and thus on outcomes: a token has less weight in a batch of long responses (``token_mean``), or in a long
-    response (``sequence_mean``).
+    lengths, and thus on outcomes. With ``token_mean``, a token has less weight in a batch of long responses; with
+    ``sequence_mean``, it has less weight in a long response.
 
     Denominators also count rows with zero advantage. With ``denominator: with_signal``, rows with zero advantage are
     not counted, and have weight 0 in every term of the loss.

@@ -115,7 +115,8 @@ def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptio
 
 
 def leave_out(task: Task, places: Collection[tuple[str, str]]) -> None:
-    """Exclude the rows that :func:`preflight` has found to be too long in another process from this process's task."""
+    """Exclude rows from this process's task: the rows that :func:`preflight` found to be too long in another
+    process."""
     table = _table(task)
     if table is not None and table.skips_long:
         table.leave_out(places)
@@ -127,8 +128,8 @@ def _table(task: Task) -> Table | None:
 
 
 def _too_long(table: Table, prompts: Prompts, max_tokens: int) -> frozenset[tuple[str, str]]:
-    """Return the side (``train`` or ``heldout``) and the place of each row whose prompt leaves less context than the
-    maximum response length."""
+    """Return the side (``train`` or ``heldout``) and the place of each row whose prompt is too long. After such a
+    prompt, the model's context has no room for a response of the maximum length."""
     table.leave_out([])
     counts = table.counts
     sides = {

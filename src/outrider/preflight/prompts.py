@@ -22,7 +22,8 @@ class Fault(NamedTuple):
 
 
 class LongPrompt(NamedTuple):
-    """A problem whose prompt leaves less context than the maximum response length, and the prompt's token count."""
+    """A problem whose prompt leaves too little context for a response of the maximum length, and the prompt's token
+    count."""
 
     problem: Problem
     tokens: int

@@ -1,5 +1,5 @@
-"""Starts the processes of a run. By default, on a CPU, each core has one process, which uses one thread and is pinned
-to this core.
+"""Starts the processes of a run. By default, a run on a CPU has one process per core. Each process uses one thread and
+is pinned to its core.
 
 If another launcher (such as torchrun) has already started ranks, the run uses these ranks.
 """
@@ -42,7 +42,7 @@ def launch(wanted: int, main: RankMain, *arguments: Any, hint: str = "start it a
     process on a machine with a GPU. ``main`` and the arguments are pickled for all other ranks.
 
     Raises:
-        RankLostError: a process died. The message names the rank and ends with ``hint``.
+        RankLostError: a process died. The error's message names the rank and ends with ``hint``.
     """
     try:
         if "WORLD_SIZE" in os.environ:
@@ -59,7 +59,8 @@ def launch(wanted: int, main: RankMain, *arguments: Any, hint: str = "start it a
 
 
 def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ...], hint: str) -> int:
-    """Run rank 0 in this process and all other ranks in child processes, which end when this process ends."""
+    """Run rank 0 in this process and all other ranks in child processes. The child processes end when this process
+    ends."""
     with ignoring_interrupts():  # rank 0 handles Ctrl-C and SIGTERM, and ends all other ranks
         context = warm_processes(main.__module__)
     with tempfile.TemporaryDirectory() as folder:
@@ -102,7 +103,7 @@ def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ..
 
 @contextmanager
 def _watched(ranks: Ranks, others: Sequence[BaseProcess], hint: str) -> Iterator[None]:
-    """Context manager that ends this process (rank 0) with a message if it waits for a dead rank.
+    """Context manager that ends this process (rank 0) with a message if this process waits for a dead rank.
 
     Gloo notices the death of a rank. NCCL does not always notice a rank's death, and would wait for two hours
     (``ranks._WAIT``). No state is lost when the process ends, because no state can be saved while devices wait for each
@@ -131,7 +132,7 @@ def _watched(ranks: Ranks, others: Sequence[BaseProcess], hint: str) -> Iterator
 
 
 def _said(folder: Path, rank: int) -> str:
-    """Return the message that a rank wrote about why it ended; empty if the rank could not write a message."""
+    """Return the message in which a rank explained why it ended; empty if the rank could not write a message."""
     try:
         return f"ended: {(folder / f'said-{rank}').read_text()}"
     except OSError:

@@ -9,8 +9,8 @@ from outrider.errors import UserError
 
 
 def started_by_another(wanted: int) -> int | None:
-    """Return the number of processes that another launcher has started for this run; None if no other
-    launcher started it.
+    """Return the number of processes that another launcher has started for this run; None if no other launcher started
+    this process.
 
     Args:
         wanted: the option ``train.ranks``; 0 accepts any number of processes.

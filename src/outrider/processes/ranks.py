@@ -60,8 +60,8 @@ class Ranks:
 
     @staticmethod
     def join() -> Ranks:
-        """Join the ranks that a launcher such as torchrun has started and described in environment variables. If there
-        is no launcher, return a single rank."""
+        """Join the ranks that a launcher such as torchrun has started. The launcher describes these ranks in
+        environment variables. If there is no launcher, return a single rank."""
         size = int(os.environ.get("WORLD_SIZE", "1"))
         if size == 1:
             return Ranks()
@@ -147,8 +147,8 @@ class Ranks:
         return lost[min(lost)] if lost else ""
 
     def _who_is_lost(self) -> str:
-        """Return the message of :meth:`lost`. This may take up to 10 seconds, since a rank's connections close before
-        its process ends."""
+        """Return the message of :meth:`lost`. The call may take up to 10 seconds, since a rank's connections close
+        before its process ends."""
         end = time.monotonic() + _END_SECONDS
         while (self._ended or self._processes) and time.monotonic() < end:
             if lost := self.lost():
@@ -185,8 +185,8 @@ class Ranks:
     def together(self, make: Callable[[], T]) -> T:
         """Call ``make`` on every rank and return this rank's result. If one rank fails, all ranks raise its exception.
 
-        ``make`` may call collective operations. A rank that waits in a collective operation while another rank fails
-        gets the exception there.
+        ``make`` may call collective operations. If a rank waits in a collective operation while another rank fails,
+        this operation raises the exception.
         """
         return make() if self.size == 1 else self._agreed(make)
 

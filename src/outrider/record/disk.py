@@ -33,7 +33,7 @@ def open_bytes(path: Path) -> IO[bytes]:
 def write_atomically(path: Path, data: Any, wait: bool = True) -> None:
     """Write bytes to a file so that the file is either complete or unchanged after a kill or a power cut.
 
-    Without ``wait``, a power cut may destroy the file until :func:`sync` is called on the file and its folder.
+    Without ``wait``, the file is not safe from a power cut before :func:`sync` is called on the file and its folder.
 
     Raises:
         UserError: the write fails, for example because the disk is full; the file is unchanged.
@@ -49,8 +49,8 @@ def write_atomically(path: Path, data: Any, wait: bool = True) -> None:
 def new_file(path: Path, wait: bool = False) -> Iterator[Path]:
     """Context manager that yields the path of a temporary file.
 
-    The file is renamed to ``path`` if the block succeeds, and removed if the block fails. With ``wait``, the new name
-    is on disk when the context ends. The block itself must sync the file's contents.
+    The file is renamed to ``path`` if the block succeeds, and removed if the block fails. With ``wait``, the context
+    ends only when the renaming would survive a power cut. The block itself must sync the file's contents.
 
     Raises:
         UserError: the write fails; an earlier file at ``path`` is unchanged.

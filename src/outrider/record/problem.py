@@ -21,8 +21,8 @@ class Problem:
         answer: gold answer, or other data for the verifier; plain JSON data.
         level: difficulty label by which results are grouped; ``""`` if the task has no levels.
         metadata: other data to store with the problem; plain JSON data.
-        messages_before: the chat messages before the prompt, in the format of chat templates, if the prompt is the
-            user's last message in a chat; None if the prompt is plain text.
+        messages_before: the chat messages before the prompt, in the format of chat templates; None if the prompt is
+            plain text rather than a user's message in a chat.
         tools: JSON schemas of the tools that the policy may call. A chat template writes them into the prompt.
         test_set: name of the problem's test set; ``""`` if the task does not distinguish test sets.
     """
@@ -53,6 +53,6 @@ class Problem:
         return _PROMPT_END in self.metadata
 
     def prompted(self, rendered: str) -> Problem:
-        """Return the problem with the end of its rendered prompt stored, since a chat template may open a thinking
-        block there."""
+        """Return the problem with the end of its rendered prompt stored. This end shows whether the chat template opens
+        a thinking block before the response."""
         return replace(self, metadata={**self.metadata, _PROMPT_END: rendered[-_LONGEST_END:]})

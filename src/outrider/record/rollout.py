@@ -104,9 +104,10 @@ class Rollout:
             advantage.
         predicted: pass rate of the problem, from 0 to 1, as predicted by a stage before the step; None if there is no
             prediction.
-        log_ratios_T: float32, one per own token: the log-probability in the forward pass of the rollout's last update
-            minus the log-probability at sampling, rounded to multiples of :data:`LOG_RATIO_STEP`; 0 for observed
-            tokens. None if no update used the rollout, or if the learner does not report its log-probabilities.
+        log_ratios_T: float32, one per own token: how much the log-probability has changed since sampling. The later
+            log-probability comes from the forward pass of the rollout's last update. Values are rounded to multiples of
+            :data:`LOG_RATIO_STEP`, and are 0 for observed tokens. None if no update used the rollout, or if the learner
+            does not report its log-probabilities.
         unused: the reason why the rollout was not trained on; ``""`` if it was trained on.
     """
 

@@ -80,8 +80,9 @@ Logprobs = Callable[[Sequence[WeightedRow]], list[NDArray[np.floating]]]
 def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -> WeightedRow:
     """Return the row for a rollout. ``advantages`` has one value per trainable token.
 
-    ``prompt_ids`` is the prompt used for sampling or the problem's plain prompt. In this row, the rollout's prefix is
-    context. The prefix policy (:mod:`outrider.credit.paths`) decides whether another row trains the prefix.
+    ``prompt_ids`` is the prompt that precedes the response in training: the prompt used for sampling, or the problem's
+    plain prompt. In this row, the rollout's prefix is context. The prefix policy (:mod:`outrider.credit.paths`) decides
+    whether another row trains the prefix.
 
     Raises:
         ValueError: the number of advantages differs from the number of trainable tokens.

@@ -62,8 +62,8 @@ class Context:
 
     Attributes:
         kind: ``"plain"`` or ``"seeded"``; ``"replayed"`` for the plain prompt of a rollout from an earlier step.
-        exemplars: problem ids of the examples, in order; empty for a plain prompt. For a replayed rollout, the
-            rollout's original id.
+        exemplars: problem ids of the examples, in order; empty for a plain prompt. For a replayed rollout, this field
+            contains the rollout's original id instead.
         trained: which prompt precedes the response in training. ``"as_generated"``: the prompt used for sampling;
             ``"original"``: the problem's plain prompt; ``"excluded"``: the rollout is not trained on, but still counts
             in baselines.

@@ -118,8 +118,8 @@ class RolloutStore:
     so far also survive a power cut.
 
     Rollouts are read exactly as they were written (None, NaN and zero stay distinct), with one exception. Parquet text
-    is UTF-8, so a lone surrogate in a text, for example from broken JSON input, is stored as the six characters of its
-    escape, such as ``\\ud800``.
+    is UTF-8, so a lone surrogate is stored as the six characters of its escape, such as ``\\ud800``. Lone surrogates
+    come, for example, from broken JSON input.
 
     A new store does not access the disk; the first write creates the folder.
     """
@@ -310,7 +310,8 @@ def _load(path: Path, columns: Sequence[str]) -> pa.Table:
 
 
 def _filled(table: pa.Table, lacking: set[str]) -> pa.Table:
-    """Return a table of an earlier version with its missing columns added, which contain empty lists or null."""
+    """Return a table that an earlier version of Outrider wrote, with the missing columns added. These columns contain
+    empty lists or null."""
     for name in sorted(lacking):
         field = SCHEMA.field(name)
         nothing = pa.nulls(len(table), field.type) if field.nullable else pa.array([[]] * len(table), field.type)

@@ -47,8 +47,8 @@ def text_parts(text: str, observed: Sequence[tuple[int, int]]) -> list[TextPart]
     """Split a response into parts that the policy and the environment wrote in turn; the first and last part are the
     policy's.
 
-    ``observed`` lists the start and end of each observation in order, in characters. Parts may be empty. Joined
-    together, they give the whole text.
+    ``observed`` lists the start and end of each observation in order, in characters. Parts may be empty. The parts
+    joined together are the whole text.
 
     >>> [tuple(part) for part in text_parts("2 + 2 is [calc: 4] so 4", [(9, 18)])]
     [(True, '2 + 2 is '), (False, '[calc: 4]'), (True, ' so 4')]

@@ -74,7 +74,7 @@ def build(run: RunData) -> Report:
 
 
 def _at_one_step(figure: Figure) -> Figure:
-    """Return a figure that has a single step as a bar chart, and any other figure unchanged."""
+    """Return a figure as a bar chart if it has only one step, otherwise unchanged."""
     if figure.x != "step" or any(len(series.x) != 1 for series in figure.series):
         return figure
     names, values = [series.name for series in figure.series], [series.y[0] for series in figure.series]

@@ -58,8 +58,8 @@ def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Map
 
 
 def compared(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> tuple[Report, list[str], list[str]]:
-    """Return the report that compares the first run with every other run, a paragraph for each other run, and messages
-    for the user.
+    """Return the report that compares the first run with every other run. Also return one paragraph per compared run,
+    and messages for the user.
 
     If another framework's rollouts come from several models, each model counts as a run; these runs are sorted by name.
 
@@ -84,8 +84,8 @@ def compared(paths: Sequence[Path], columns: Mapping[str, str] | None = None) ->
 
 
 def _named_apart(found: Sequence[tuple[Path, RunData, RunData]]) -> list[RunData]:
-    """Return the runs, or each run's models, under unique names. If names are not unique, run names are added to model
-    names, or paths replace run names."""
+    """Return the runs, or each run's models, under unique names. If two names are equal, each model's name begins with
+    the name of its run. If names are still equal, the paths of runs replace the names of runs."""
     names = [
         [one.name for _, _, one in found],
         [one.name if one is run else f"{run.name}: {one.name}" for _, run, one in found],

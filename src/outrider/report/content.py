@@ -64,7 +64,7 @@ class Figure:
     If ``kind`` is ``stack``, the figure plots shares that add up to 1. If ``kind`` is ``sets``, the figure draws
     overlapping sets, one per series. ``x`` then contains the names of the regions, which are the same for all series.
     ``y`` contains a region's size if the region lies in the set, otherwise NaN. ``percent`` names the axes ("x", "y" or
-    "xy") whose values are shares, which are shown in percent.
+    "xy") whose values are shares; the page shows these values as percentages.
     """
 
     id: str
@@ -83,9 +83,9 @@ class Figure:
 class TableBlock:
     """A table with unformatted numbers, which the page formats. A value of None is an empty cell.
 
-    ``units`` contains the unit of each column of shares or of differences between shares. An :class:`Interval` cell is
-    shown with its bounds. ``marked`` contains the row and column of each cell that is shown with the mark †, which
-    ``note`` explains.
+    ``units`` contains the units of those columns that contain shares, or differences between shares. An
+    :class:`Interval` cell is shown with its bounds. ``marked`` contains the row and column of each cell that is shown
+    with the mark †, which ``note`` explains.
     """
 
     id: str
@@ -196,7 +196,7 @@ class Report:
         opening: the page's first section, which is shown expanded; its text is the overall verdict.
         commands: for each run name ("" in a report of one run), the beginning of the command that shows the run's
             rollouts.
-        examined: whether a run was checked; if False, the page does not show a part for findings.
+        examined: whether a run was checked; if False, the page omits its part on findings.
     """
 
     title: str

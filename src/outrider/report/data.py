@@ -47,8 +47,8 @@ class RunData:
         notices: one sentence for each file or part that could not be read.
         prompts: function that returns the available prompt texts, keyed by problem id, for runs whose column ``prompt``
             is null.
-        beginnings: function that returns, for each given place (step, rollout id, number of own tokens), the rollout's
-            text up to the place, if available.
+        beginnings: function that returns a rollout's text from its start up to a given place, for several places. A
+            place consists of step, rollout id and number of own tokens. Places whose text is unavailable are skipped.
         observed: function that returns the ranges of text that environments wrote, keyed by step and rollout id;
             rollouts without such ranges are skipped.
         folder: folder of the run; None for a file or a table in memory.

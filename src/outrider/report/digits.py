@@ -113,8 +113,8 @@ def column(values: Sequence[CellValue]) -> list[str]:
 
     Numbers of similar size get the same number of decimals. There are enough decimals to show three digits of the
     largest number and two digits of the median. If no number exceeds 1, as for shares, there are at least three
-    decimals. If the numbers differ by more than a factor of 1000 (different metrics), or if the column contains text,
-    each cell is formatted separately.
+    decimals. If the numbers differ by more than a factor of 1000, as numbers of different metrics may do, each cell is
+    formatted separately. The same holds if the column contains text.
 
     >>> column([0.5, 0.0625, None, 1.0])
     ['0.500', '0.062', '', '1.000']

@@ -74,8 +74,9 @@ def differences_table(models: Mapping[str, Evaluation]) -> TableBlock | None:
 
 
 def parts_of_models(models: Mapping[str, Evaluation]) -> TableBlock | None:
-    """Return each model's pass@1 (or greedy success) by test set and level; None if there are no test sets and levels,
-    or too many of them."""
+    """Return each model's pass@1 (or greedy success) by test set and level. Returns None if the problems have neither
+    test sets nor levels, or if there are too many test sets or models. If there are too many rows, levels are
+    omitted."""
     names = _ranked(models)
     parts = {name: {(p.kind, p.name): p.summary for p in parts_of(models[name])[:-1]} for name in names}
     places = list(dict.fromkeys(place for name in names for place in parts[name]))

@@ -27,9 +27,9 @@ def headline(examined: Examined, change: tuple[int, Interval] | None) -> str:
     Args:
         examined: result of all checks.
         change: the maximum k of the evaluations, and the paired change of pass@k from the first to the last evaluation;
-            None if there are not two evaluations of the same problems.
+            None if fewer than two evaluations have the same problems.
 
-    Degenerate case: if no check in ``DECISIVE`` could be run and ``change`` is None, the sentence begins with "The
+    Degenerate case: no check in ``DECISIVE`` could be run, and ``change`` is None. The sentence then begins with "The
     state of exploration is unknown", and a paragraph with the reason follows.
 
     >>> headline(Examined([], ["entropy collapse"], {}), (64, Interval(0.05, 0.02, 0.08, 300)))

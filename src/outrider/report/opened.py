@@ -20,8 +20,8 @@ def open_any(path: Path, columns: Mapping[str, str] | None = None) -> RunData:
 
     Args:
         path: file or folder.
-        columns: the record field that each column fills, which can be given only for another framework's files; see
-            :func:`outrider.importers.read`.
+        columns: a mapping from each column's name to the record field that the column fills
+            (:func:`outrider.importers.read`). This mapping can be given only for another framework's files.
 
     Raises:
         UserError: ``path`` does not exist, its format is not recognised, ``path`` is a bench folder, or ``columns`` is

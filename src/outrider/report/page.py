@@ -50,10 +50,10 @@ def render(report: Report) -> str:
 
     In prose (section texts, notes, sentences, advice), names may be in ``backticks``, and a blank line starts a
     paragraph. Numbers in tables get three significant digits (:mod:`outrider.report.digits`). NaN is shown as n/a, and
-    None as an empty cell. In a report of several runs, facts and checks named "run: thing" are grouped by run. A figure
-    without a finite number shows "no data". A rollout that is listed before its parent is shown as if the rollout
-    started at the prompt. Characters that cannot be shown (control characters, halves of surrogate pairs) are replaced
-    with visible characters.
+    None as an empty cell. In a report of several runs, the names of facts and checks begin with the run's name and a
+    colon. These facts and checks are grouped by run. A figure without a finite number shows "no data". A rollout that
+    is listed before its parent is shown as if the rollout started at the prompt. Characters that cannot be shown
+    (control characters, halves of surrogate pairs) are replaced with visible characters.
     """
     facts, anchors = _by_run(report.facts), _anchors(report)
     figures = _figures(report, anchors)
@@ -162,7 +162,8 @@ def forest(example: Example) -> list[RolloutNode]:
 
 
 def _by_run(named: Mapping[str, Value]) -> dict[str, dict[str, Value]]:
-    """Group entries named "run: thing" by run; entries that name no run are grouped under "".
+    """Group entries by the run's name, which comes before a colon in each entry's name. Entries that name no run are
+    grouped under "".
 
     >>> _by_run({"a: steps": 1, "b: steps": 2, "version": 3})
     {'a': {'steps': 1}, 'b': {'steps': 2}, '': {'version': 3}}
@@ -235,7 +236,8 @@ def _figures(report: Report, anchors: Mapping[tuple[str | int, ...], str]) -> di
 
 
 def _examples(report: Report, anchors: Mapping[tuple[str | int, ...], str]) -> dict[tuple[str, str, int | None], str]:
-    """Return the anchors of examples, keyed by rollout (problem, id, step) and by problem (problem, "", None)."""
+    """Return the anchors of examples. The key of a rollout is (problem, rollout id, step), and the key of a problem is
+    (problem, "", None)."""
     places: dict[tuple[str, str, int | None], str] = defaultdict(str)
     for i, section in enumerate(report.sections):
         for j, example in enumerate(section.examples):

@@ -180,7 +180,8 @@ def numbers_gathered(run: RunData) -> RunData:
 
 
 def rows_of_files(run: RunData, files: Sequence[str], columns: Sequence[str]) -> str:
-    """Return SQL that reads columns of ``PLAIN``, and ``filename`` and ``file_row_number``, from ``files`` only.
+    """Return SQL that reads only from ``files``. It selects the given columns of ``PLAIN``, together with ``filename``
+    and ``file_row_number``.
 
     In a run with a thousand files, a query for a few rollouts would otherwise spend half a second on the other files.
     """

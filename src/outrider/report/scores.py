@@ -31,7 +31,8 @@ class EvaluationPart(NamedTuple):
 
 
 def parts_of(evaluation: Evaluation) -> list[EvaluationPart]:
-    """Return the parts of an evaluation: test sets if there are several, levels if there are any, and all problems."""
+    """Return the parts of an evaluation: each test set, each level, and all problems. Test sets are omitted if there is
+    only one."""
     parts = []
     for kind, summaries, tallies in (
         ("test set", evaluation.test_sets, by_test_set(evaluation.tallies)),

@@ -32,8 +32,8 @@ def section(compared: Sequence[ComparedRun]) -> Section | None:
     """Plot distinct answers over the number of samples k, and tabulate answers and texts, for the problems that all
     runs have in common.
 
-    The result is None if fewer than two runs have rollouts on disk, if there are fewer than two samples per problem, if
-    the runs have no common problem, or if there are neither answers nor texts.
+    The result is None if fewer than two runs have rollouts on disk, or if there are fewer than two samples per problem.
+    It is also None if the runs have no common problem, or if there are neither answers nor texts.
     """
     there = at_hand(compared)
     k = common_samples(there) if len(there) > 1 else 0

@@ -46,7 +46,7 @@ def section(runs: Sequence[RunData]) -> Section | None:
 
 
 def _mass(column: str) -> float:
-    """Return the probability mass that a column's name contains, in percent.
+    """Return the probability mass in a column's name, as a percentage.
 
     >>> _mass("branching_95"), _mass("branching_99_9")
     (95.0, 99.9)

@@ -35,8 +35,8 @@ def section(first: ComparedRun, found: Sequence[PairedRuns], told: Sequence[str]
 
 
 def quantities(change: Change) -> Iterator[tuple[str, Interval]]:
-    """Yield the known metrics of a change: pass@1, pass@8, pass@k for the maximum k, greedy decoding, majority vote and
-    entropy."""
+    """Yield the difference in each metric, except where the difference is unknown. The metrics are pass@1, pass@8,
+    pass@k for the maximum k, greedy decoding, majority vote and entropy."""
     known = [(f"pass@{k}", change.pass_at[k]) for k in shown_ks(change.pass_at)]
     known += [("greedy", change.greedy), ("majority", change.majority), ("entropy", change.entropy)]
     return ((name, interval) for name, interval in known if interval.value == interval.value)

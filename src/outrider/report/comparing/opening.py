@@ -25,8 +25,8 @@ def opening(compared: Sequence[ComparedRun], found: Sequence[PairedRuns], told: 
     The tables show pass@k by run and the number of deciding problems. If only two runs with few test sets and levels
     are compared, a table also shows the differences by test set and level.
 
-    Degenerate cases: if no run was evaluated, there is no table. If no run was trained with known token counts, there
-    is no figure.
+    Degenerate cases: if no run was evaluated, there is no table. If no training run has token counts, there is no
+    figure.
     """
     figures = overlay(compared, lambda run: [reward(run)], "reward", "reward", "Mean reward in training", "reward")
     tables = [_pass_at_k(compared)]

@@ -72,7 +72,8 @@ class PairedRuns:
 def pair(first: str, before: Evaluation, other: str, after: Evaluation) -> PairedRuns:
     """Pair the evaluations of two runs or models.
 
-    Degenerate cases: if one evaluation was sampled and the other decoded greedily, ``overall`` and ``parts`` are empty.
+    Degenerate case: if one evaluation was sampled and the other was decoded greedily, ``overall`` and ``parts`` are
+    empty.
 
     Raises:
         UserError: the evaluations have no problem in common.

@@ -23,7 +23,7 @@ def at_hand(compared: Sequence[ComparedRun]) -> list[ComparedRun]:
 
 
 def common_samples(compared: Sequence[ComparedRun]) -> int:
-    """Return the number of samples per problem that every run has for at least nine tenths of its problems."""
+    """Return the largest number of samples that every run has for at least nine tenths of its problems."""
     # not the minimum: a few problems may have fewer verified samples because a verifier hung
     return min(int(np.quantile(_sizes(one), 0.1, method="lower")) for one in compared)
 

@@ -1,5 +1,5 @@
-"""Writes sentences on the differences between two runs, which name the significant metrics and the number of deciding
-problems."""
+"""Writes sentences on the differences between two runs. The sentences name the metrics with significant differences,
+and the number of deciding problems."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def by_part(found: PairedRuns) -> str:
 
 
 def _before_adjusting(found: PairedRuns) -> str:
-    """Return a clause on how many intervals exclude 0 before p-values are adjusted, for use if no adjusted p-value is
-    below 0.05."""
+    """Return a clause that says how many intervals exclude 0 before p-values are adjusted. The clause is used if no
+    adjusted p-value is below 0.05."""
     alone = sum(part.change.excludes_zero for part in found.parts)
     if not alone:
         return ""

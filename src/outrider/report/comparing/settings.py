@@ -29,7 +29,7 @@ def section(compared: Sequence[ComparedRun], budget: float) -> Section:
 
 
 def facts(compared: Sequence[ComparedRun]) -> dict[str, CellValue]:
-    """Return the table of runs as facts whose names have the form "run: thing"."""
+    """Return the table of runs as facts. The name of each fact has the form "run: fact"."""
     return {f"{one.name}: {name}": value for one in compared for name, value in _facts(one).items()}
 
 

@@ -1,4 +1,5 @@
-"""The sections with the training curves of all runs, on tokens and successes, kinds of groups, and entropy."""
+"""The sections with the training curves of all runs. There is one section on tokens and successes, one on kinds of
+groups, and one on entropy."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _ENTROPY = "Entropy in nats per sampled token, in training. The section Differen
 
 
 def sections(compared: Sequence[ComparedRun]) -> list[Section]:
-    """Return the sections on budget, groups and entropy; empty if no run was trained with known token counts."""
+    """Return the sections on budget, groups and entropy; empty if no training run has token counts."""
     trained = [one for one in compared if len(one.tokens_S)]
     made = [_budget(trained), _groups(trained), _entropy(trained)] if trained else []
     return [section for section in made if section.figures]

@@ -99,7 +99,7 @@ def _sizes(sets: Mapping[str, Sets], decided: frozenset[str]) -> TableBlock:
 
 
 def _picture(overlaps: Overlap, k: int) -> Figure:
-    """Return a set diagram with one series per run, which has a value for each region of the diagram.
+    """Return a set diagram with one series per run. A series has one value for each region of the diagram.
 
     A value is the region's number of problems if the run did not solve these problems, otherwise NaN.
     """
@@ -123,7 +123,8 @@ def _regions(overlaps: Overlap) -> TableBlock:
 
 
 def _members(sets: Mapping[str, Sets], decided: frozenset[str], runs: Mapping[str, ComparedRun]) -> TableBlock:
-    """Return all problems that at least one run does not solve; problems that most runs do not solve come first."""
+    """Return all problems that at least one run does not solve, sorted by the number of runs that do not solve them.
+    Problems that no run solves come first."""
     levels = {problem: level for s in sets.values() for problem, level in s.levels.items()}
     failing = {p: [name for name, s in sets.items() if p in s.parts.unsolved] for p in decided}
     order = sorted((p for p in decided if failing[p]), key=lambda p: (-len(failing[p]), failing[p], p))

@@ -1,4 +1,5 @@
-"""Code that the checks for problems in a run share, for missing data, changes over a run, and proportions.
+"""Shared code of the checks for problems in a run. It reports missing data, and estimates changes over a run and
+proportions.
 
 A check reports a problem if the effect is significant and large enough to act on. Intervals extend three standard
 errors to each side. With 95 % intervals, the roughly ten checks together would report a problem in every second healthy
@@ -103,7 +104,7 @@ class Proportion(NamedTuple):
 
 
 def numbers(name: str, result: Proportion | FirstAndLast | Interval) -> dict[str, float]:
-    """Return a value and the bounds of its interval, named for a finding's ``numbers``."""
+    """Return a value and the bounds of its interval, under the names that they have in a finding's ``numbers``."""
     return {name: result.value, f"{name}_low": result.low, f"{name}_high": result.high}
 
 

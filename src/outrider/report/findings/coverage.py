@@ -26,11 +26,11 @@ LOSS = 0.05
 def find(run: RunData) -> Finding | None:
     """Check whether pass@1 rises and pass@k (at the largest available k) falls from the first to the last policy.
 
-    Both changes are paired by problem, and are computed from the first and the last evaluation. If there are not two
-    evaluations, the changes are computed from first-stage rollouts of training problems with several visits. A visit is
-    a step that samples the problem. The first visit is compared with the last. Visits have two biases: success is
-    higher on trained problems, and a curriculum may choose problems by their outcomes. If a run has the stage ``skip``,
-    visits are therefore not used.
+    Both changes are paired by problem, and are computed from the first and the last evaluation. If there are fewer than
+    two evaluations, the changes are computed from first-stage rollouts of training problems with several visits. A
+    visit is a step that samples the problem. The first visit is compared with the last. Visits have two biases: success
+    is higher on trained problems, and a curriculum may choose problems by their outcomes. If a run has the stage
+    ``skip``, visits are therefore not used.
 
     Raises:
         Lacking: see ``NEEDS``.

@@ -20,10 +20,10 @@ SOLVED = 0.9  # above this success rate there is little room for a rise
 def find(run: RunData) -> Finding | None:
     """Check that first-stage success rises from the first to the last quarter of the steps.
 
-    The problem is reported if the rise is not significant, and the interval of training success or of held-out pass@1
-    also excludes a rise of 15 points. The problem is not reported if held-out pass@1 rises, since training problems may
-    have become harder. Nor is it reported if the reward rises, since the finding *reward without success* covers this
-    case.
+    The problem is reported if two conditions hold: the rise is not significant, and the interval of training success or
+    of held-out pass@1 excludes a rise of 15 points. The problem is not reported if held-out pass@1 rises, since
+    training problems may have become harder. Nor is it reported if the reward rises, since the finding *reward without
+    success* covers this case.
 
     Raises:
         Lacking: see ``NEEDS``.

@@ -19,9 +19,9 @@ def find(run: RunData) -> Finding | None:
 
     A step's mean reward is split into a part that success explains and the rest. With the step's success rate :math:`s`
     and the run's mean rewards :math:`\bar r_-` of failures and :math:`\bar r_+` of successes, the explained part is
-    :math:`\bar r_- + s\,(\bar r_+ - \bar r_-)`. Success cannot explain a rise of the rest. The rest is computed per
-    step, so that the noise in the success rate cancels out. The mean of the rest in the last quarter of the steps is
-    compared with its mean in the first quarter. Only first-stage rollouts with a verdict count.
+    :math:`\bar r_- + s\,(\bar r_+ - \bar r_-)`. If the rest rises, success cannot explain this rise. The rest is
+    computed per step, so that the noise in the success rate cancels out. The mean of the rest in the last quarter of
+    the steps is compared with its mean in the first quarter. Only first-stage rollouts with a verdict count.
 
     If no response succeeds but rewards differ, the problem is reported without further conditions, even for an
     evaluation. Without this rule, a shaped score that never reaches the success threshold would look like a task that
@@ -85,7 +85,7 @@ def find(run: RunData) -> Finding | None:
 
 
 def _unreached(run: RunData) -> Finding | None:
-    """Return the finding for a run without any success whose rewards differ; otherwise None."""
+    """Return the finding if no response succeeds although rewards differ; otherwise None."""
     rows = run.query(
         f"SELECT count(*) AS n, count(*) FILTER ({SUCCESS}) AS c, min(reward) AS low, max(reward) AS high, "
         "avg(reward) AS mean, count(DISTINCT step) AS steps "

@@ -95,7 +95,8 @@ def _broken(run: RunData) -> Iterator[str]:
 
 
 def _lag(run: RunData) -> tuple[Proportion, float] | None:
-    """Return the share of late rollouts with a lag above ``LAG``, and the maximum lag; None if versions are unknown."""
+    """Return the share of rollouts with a lag above ``LAG``, and the maximum lag, both for the last quarter of the
+    steps. Returns None if versions are unknown."""
     rows = run.query(
         f"SELECT step, policy_version AS version, count(*) AS n FROM {run.numbers} "
         "WHERE split = 'train' AND policy_version IS NOT NULL GROUP BY step, policy_version ORDER BY step"

@@ -17,7 +17,8 @@ SOME, MANY = 0.05, 0.20
 
 
 def find(run: RunData) -> Finding | None:
-    """Check the share of responses truncated at the length limit in the last quarter of the steps, and their success.
+    """Check the share of responses truncated at the length limit in the last quarter of the steps, and their success
+    rate.
 
     The interval is clustered by problem, since rollouts of one problem are correlated. If stop reasons were not
     recorded, the length of the longest response is used as the limit.

@@ -166,7 +166,8 @@ def _jump(run: RunData) -> Sign | None:
 
 
 def _jumps(values_S: Floats) -> tuple[Floats, float]:
-    r"""Return the estimated jump before each step that has a full window on both sides, and its standard error.
+    r"""Return the estimated jump before each step that has a full window on both sides, and the standard error of one
+    such estimate.
 
     In each window of ``2w`` steps, a line with a jump in the middle is fitted by least squares, :math:`x_s = a + b s +
     J [s \ge w]`, so that a steep rise gives a slope and no jump. The noise is estimated from the median of the windows'

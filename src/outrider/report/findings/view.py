@@ -126,12 +126,13 @@ def main_split(run: RunData) -> Split:
 def by_step(run: RunData) -> Columns:
     """Return statistics of first-stage rollouts, with one row per training step in order.
 
-    The columns are ``step``; ``spent`` (tokens of rollouts of *all* stages, up to and including the step); the counts
-    ``scorable`` (rollouts whose verifier did not fail) and ``successes``, and their ratio ``success``; ``entropy`` and
-    ``surprisal`` (mean of -log p) in nats per token; and the mean response lengths ``length``, ``length_failed`` and
-    ``length_succeeded``. For scorable rollouts with a reward, there are the counts ``paid`` and ``paid_successes``, the
-    reward sums ``reward_failed`` and ``reward_succeeded``, and the sums of positive rewards ``earned_failed`` and
-    ``earned_succeeded``. A number is NaN if a step has no data.
+    ``step`` is the number of the step. ``spent`` is the number of tokens in rollouts of *all* stages, up to and
+    including the step. ``scorable`` counts the rollouts whose verifier did not fail, ``successes`` counts the
+    successes, and ``success`` is the ratio of the two counts. ``entropy`` and ``surprisal`` (mean of -log p) are in
+    nats per token. ``length``, ``length_failed`` and ``length_succeeded`` are mean response lengths. For scorable
+    rollouts with a reward, there are the counts ``paid`` and ``paid_successes``, the reward sums ``reward_failed`` and
+    ``reward_succeeded``, and the sums of positive rewards ``earned_failed`` and ``earned_succeeded``. A number is NaN
+    if a step has no data.
 
     Raises:
         Lacking: there are fewer than ``MIN_STEPS`` steps, or the first stage samples some groups only with hints.
@@ -187,10 +188,12 @@ def success_by_step(run: RunData) -> Columns:
 def by_group(run: RunData) -> Columns:
     """Return counts over the sampled rollouts of the main split, with one row per group in no particular order.
 
-    The columns are ``problem`` (a number), ``step`` and ``tokens``; and the counts of rollouts ``verified``,
-    ``scorable`` (neither timeout nor error), ``successes``, ``timeouts``, ``errors``; ``stops`` (truncation known),
-    ``cut`` (truncated), ``cut_scorable``, ``cut_successes``; ``ended`` (verified and not known to be truncated),
-    ``ended_unparseable``; and the tokens of truncated rollouts, ``cut_tokens``.
+    The first columns are ``problem`` (a number), ``step`` and ``tokens``. The columns ``verified``, ``scorable``
+    (neither timeout nor error), ``successes``, ``timeouts`` and ``errors`` count rollouts. ``stops`` counts the
+    rollouts for which it is known whether they were truncated, and ``cut`` counts the truncated rollouts. Among these,
+    ``cut_scorable`` and ``cut_successes`` count the scorable rollouts and the successes, and ``cut_tokens`` counts the
+    tokens. ``ended`` counts the verified rollouts that are not known to be truncated, and ``ended_unparseable`` counts
+    those whose answer cannot be parsed.
 
     Raises:
         Lacking: there are no sampled rollouts.

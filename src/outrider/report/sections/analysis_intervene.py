@@ -1,4 +1,4 @@
-"""The section on the effect of single tokens: the success rate with a token, minus the rate with the likeliest
+"""The section on the effect of individual tokens: the success rate with a token, minus the rate with the likeliest
 alternative."""
 
 from __future__ import annotations

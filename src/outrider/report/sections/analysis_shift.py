@@ -1,4 +1,4 @@
-"""The section on the changes that training made, which compares the probability of the same tokens before and after
+"""The section on the changes that training made. It compares the probability of the same tokens before and after
 training."""
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ def _show(analysis: Analysed) -> tuple[list[Figure], list[TableBlock]]:
 
 
 def _gradient(analysis: Analysed) -> tuple[Floats, str]:
-    """Return the gradient norm times the absolute advantage, or only the norm if advantages are unknown, and a note."""
+    """Return the gradient norm times the absolute advantage, and a note. If advantages are unknown, return the norm
+    alone with a different note."""
     norm_T = analysis.rows["gradient_norm"].astype(np.float64)
     advantage_T = analysis.rows["advantage"].astype(np.float64)
     if np.isnan(advantage_T).all():

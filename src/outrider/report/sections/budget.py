@@ -15,8 +15,8 @@ _NO_TOKENS = " Token counts are missing, so rollouts are counted instead."
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section with tokens by stage, stream and context, by step and kind of group, and by the reason why
-    rollouts were not trained on.
+    """Return a section on tokens, with three breakdowns: by stage, stream and context; by step and kind of group; and
+    by the reason why rollouts were not trained on.
 
     A group's first success is the successful rollout with the lowest index in the group, since stages request rollouts
     in the order of this index. If there are no token counts, the unit of cost is a rollout. The result is None if there

@@ -21,8 +21,8 @@ def section(run: RunData) -> Section | None:
     """Return a section with the sum of absolute advantages by a group's success rate, and the share of positive
     advantages.
 
-    A group's success rate is computed from the first stage's rollouts from the plain prompt. The sum of absolute
-    advantages includes all rollouts that were trained on. The result is None if there are no advantages.
+    A group's success rate is computed from the rollouts that the first stage sampled from the plain prompt. The sum of
+    absolute advantages includes all rollouts that were trained on. The result is None if there are no advantages.
     """
     if not one(query(run, "SELECT count(advantage) AS n FROM seen WHERE isfinite(advantage)"))["n"]:
         return None

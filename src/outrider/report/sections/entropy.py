@@ -26,7 +26,8 @@ _ESTIMATED = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section on entropy over training, by outcome, by relative position early and late, and against success.
+    """Return a section on entropy over training, by outcome, by relative position in the response, and against success.
+    The plot by position compares early and late training.
 
     All tokens have equal weight or, if there are no token counts, all rollouts. If no entropies are recorded, entropy
     is estimated from log-probabilities, and the figures call it an estimate. The result is None if there are neither

@@ -25,8 +25,8 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section with scores and unverified responses by test set, level and model, with a pass@k curve and
-    G-Pass@k, and with the problems that have no success.
+    """Return a section with scores and unverified responses by test set, level and model. The section also shows a
+    pass@k curve, G-Pass@k, and the problems that have no success.
 
     If there are several evaluations, only the last is shown. The result is None for a training run, or if there is no
     evaluation.

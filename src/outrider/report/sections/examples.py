@@ -23,8 +23,8 @@ _TEXT = (
 
 
 class _Kind(NamedTuple):
-    """A kind of group, with its title, and with SQL on the table ``members`` for its condition and order of
-    preference."""
+    """A kind of group, with its title. ``which`` is the SQL condition that selects groups of this kind from the table
+    ``members``, and ``order`` is the SQL order in which they are preferred."""
 
     title: str
     which: str

@@ -1,4 +1,4 @@
-"""The section on solved, mixed and unsolved groups: over time, by level, and when a problem is sampled in several
+"""The section on solved, mixed and unsolved groups: over time, by level, and for problems that are sampled in several
 steps."""
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section on the kinds of groups (solved, mixed, unsolved), on the numbers of problems sampled and solved,
-    on repeated problems, and on problems without success.
+    """Return a section on the kinds of groups (solved, mixed, unsolved), the numbers of problems sampled and solved,
+    repeated problems, and problems without success.
 
     The result is None if no rollout was verified.
     """

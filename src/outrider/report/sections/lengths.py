@@ -20,8 +20,9 @@ _CHARACTERS = " Token counts are missing, so lengths are in characters."
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section with mean length by outcome, quantiles and truncation over training, and distributions. A table
-    compares lengths early and late in training. It also shows whether novelty sharpening prefers long responses.
+    """Return a section on response lengths. Figures show the mean length by outcome, the quantiles of lengths and the
+    share of truncated responses over training, and the distribution of lengths. A table compares lengths early and late
+    in training. It also shows whether novelty sharpening prefers long responses.
 
     Lengths are measured in characters if there are no token counts. The result is None if there are no rollouts.
     """
@@ -131,7 +132,8 @@ def _drift(run: RunData, unit: str) -> str:
 
 
 def _sharpened(run: RunData) -> list[TableBlock]:
-    """Compare the lengths of responses that novelty sharpening preferred with the lengths of their groups.
+    """Compare the lengths of the successes that novelty sharpening preferred with three references. The references are
+    all successes of the same group, the whole group, and the group's other successes.
 
     The list is empty if the recipe does not use novelty sharpening.
 

@@ -108,7 +108,7 @@ def split(run: RunData) -> str:
 
 
 def ends(run: RunData, most: int) -> dict[str, list[int]]:
-    """Return up to ``most`` steps from the start of training and up to ``most`` from its end, by display name.
+    """Return the first steps and the last steps of training, at most ``most`` of each, keyed by display name.
 
     If there is only one step, its display name is "all responses".
     """
@@ -162,8 +162,8 @@ def by(columns: Columns, key: str) -> dict[str, Columns]:
 
 
 def shares(columns: Columns, name: str, count: str, kinds: Sequence[str]) -> list[Series]:
-    """Return the series of a stacked plot over ``upto``. Each series is the share of one kind in every bin, which is 0
-    if the kind does not occur there."""
+    """Return the series of a stacked plot over ``upto``. Each series is the share of one kind in every bin. The share
+    is 0 in a bin without this kind."""
     at = np.unique(columns["upto"])
     place = {x: i for i, x in enumerate(at.tolist())}
     counts = {kind: np.zeros(len(at)) for kind in kinds}

@@ -17,8 +17,8 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section with outcomes and verification times over training, common reasons, and the slowest verdicts.
-    The result is None if there are no verdicts."""
+    """Return a section with outcomes and verification times over training, the most common reasons for verdicts, and
+    the slowest verdicts. The result is None if there are no verdicts."""
     outcomes = query(
         run, "SELECT upto, outcome, count(*) AS n FROM seen WHERE outcome IS NOT NULL GROUP BY ALL ORDER BY upto"
     )
