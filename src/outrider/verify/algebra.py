@@ -35,7 +35,7 @@ def equal(gold: str, answer: str, tolerance: float = 0.0) -> bool:
 
     Args:
         gold: the gold answer.
-        answer: the answer of a response.
+        answer: the answer taken from the response.
         tolerance: allowed relative error; used only if the gold answer has a decimal point.
 
     Raises:
@@ -177,8 +177,8 @@ def _same_kind(gold: str, answer: str) -> bool:
 
 
 def _ordered(gold: Node, golds: Sequence[Node], answer: Node, answers: Sequence[Node]) -> bool:
-    """Return whether the order of the members matters. It matters in tuples and intervals, and in lists if only the
-    gold list names its values."""
+    """Return whether the order of the members matters. It matters in tuples and intervals, and in lists if each gold
+    member names a different variable (as in x = 1, y = 2) and the answer names none."""
     if (gold.brackets or answer.brackets) not in ("", "{}", "cup"):
         return True
     names = {g.name for g in golds}
@@ -229,8 +229,8 @@ def _same_chain(gold: Node, answer: Node, tolerance: float) -> bool:
 
 
 def _same_solved(gold: Node, answer: Node) -> bool:
-    """Return whether an equation is equivalent to the gold equation, which may be solved for another letter (3x - y = 2
-    for y = 3x - 2)."""
+    """Return whether an equation is equivalent to the gold equation, even if the two are solved for different letters.
+    For example, 3x - y = 2 is equivalent to y = 3x - 2."""
     right, other = sides(gold.whole), sides(answer.whole or answer.text)
     if len(right) != 2 or len(other) != 2:
         return False

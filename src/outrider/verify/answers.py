@@ -130,8 +130,8 @@ def _stated(text: str, finished: bool) -> str | None:
 
 
 def normalise(answer: str) -> str:
-    r"""Return an answer without notation that does not change its meaning, such as spacing, ``$``, ``\left``,
-    ``\dfrac``, ``\text`` and a final full stop.
+    r"""Remove notation that does not affect the meaning of an answer, such as spacing, ``$``, ``\left``, ``\dfrac``,
+    ``\text`` and a final full stop.
 
     >>> normalise(r" $\left( 3, \dfrac{\pi}{2} \right)$. "), normalise(r"\frac12 \text{ or more}")
     ('(3,\\frac{\\pi}{2})', '\\frac{1}{2}ormore')

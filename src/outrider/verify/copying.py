@@ -1,9 +1,9 @@
 r"""Detects answers that only copy a formula of the question. For example, 99^2+99+1 equals 9901, but the value has not
 been computed.
 
-Expression trees are compared (:mod:`outrider.verify.trees`). An answer is a copy if it contains a formula of the
-question (or some of the formula's summands or factors) that has the gold answer's value and still contains operations.
-So \frac{2(99^2+99+1)}{2} is a copy. (100-1)^2+99+1 is a copy too, since it only rewrites a number
+Expression trees are compared (:mod:`outrider.verify.trees`). An answer is a copy if it contains a formula from the
+question, or some of the formula's summands or factors. The copied part must have the gold answer's value and still
+contain operations. So \frac{2(99^2+99+1)}{2} is a copy. (100-1)^2+99+1 is a copy too, since it only rewrites a number
 (:mod:`outrider.verify.rewritten`). Numbers, lists, words and parts of the gold answer are not copies.
 """
 
@@ -110,8 +110,8 @@ def _is_copy(prompt: str, answer: str, golds: Sequence[str]) -> bool:
 
 
 def _is_rewriting(known: Tree, tree: Tree, own: set[str], rights: Sequence[Tree]) -> bool:
-    """Return whether an answer contains a formula of the question with rewritten numbers, and the formula has the value
-    of a gold answer."""
+    """Return whether an answer contains a formula from the question that has the value of a gold answer, with the
+    formula's numbers rewritten."""
     if known.key in own or not _is_work(known) or not any(is_rewritten(part, known) for part in parts_of(tree)):
         return False
     return any(_equal(right.whole, known.whole) for right in rights)

@@ -38,8 +38,8 @@ class Function(PooledVerifier):
     """Accepts a response if a function's score is at least ``success_at``. Exceptions, None and NaN give ``ERROR``, not
     score 0.
 
-    A problem's ``answer`` is ``{"answer": the gold answer or None, "fields": the row}``. ``style`` decides how the
-    function is called:
+    The attribute ``answer`` of a problem is a dictionary, ``{"answer": the gold answer or None, "fields": the row}``.
+    ``style`` decides how the function is called:
 
     - ``plain``: ``f(problem, completion)`` returns a number or a :class:`outrider.record.Verdict`.
     - ``trl``: ``f(prompts=[…], completions=[…], **columns)`` returns a list of numbers, as a reward function of TRL's

@@ -43,7 +43,7 @@ def same_value(gold: Any, answer: Any, tolerance: float = 0.0) -> bool | None:
 
     Args:
         gold: the gold answer, as a sympy object.
-        answer: the answer of a response, as a sympy object.
+        answer: the answer taken from the response, as a sympy object.
         tolerance: allowed relative error.
 
     Raises:
