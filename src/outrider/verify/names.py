@@ -8,8 +8,8 @@ indices is read as the first of these forms that fits:
 2. functions with their arguments in the same run, possibly with letters before them: ``sinpi``, ``xlnx``,
    ``mgsin(theta)``;
 3. a constant between single letters: ``kpi``, ``2pir``;
-4. a product of letters, if the run has two or three letters, only capitals, only neighbours in the alphabet, or no
-   vowel: ``mgh``, ``ABC``;
+4. a product of letters, if the run has two or three letters, only capitals, no vowel, or (almost) consecutive letters
+   of the alphabet: ``mgh``, ``ABC``;
 5. one symbol, for any other word (``base*height/2``), except that such a word before a bracket is a function that
   cannot be read.
 

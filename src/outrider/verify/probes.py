@@ -69,7 +69,7 @@ def network(facts: ProbeFacts) -> str:
 
 
 def rights(facts: ProbeFacts) -> str:
-    """Check that a program is an unprivileged user who can neither become another user nor create namespaces."""
+    """Check that a program runs as an unprivileged user, and can neither become another user nor create namespaces."""
     if {*os.getresuid(), *os.getresgid()} != {UNPRIVILEGED}:
         return "it is a user of the machine"
     held = (ctypes.c_uint32 * 6)()
