@@ -29,8 +29,8 @@ def budget(run: OpenedRun) -> list[Row]:
 
 
 def facts(run: OpenedRun) -> dict[str, str]:
-    """Return facts about a run: its recipe, model and task, and the number of rollouts and the duration of both
-    training and evaluation."""
+    """Return facts about a run: its recipe, model and task. For training and evaluation, also return the number of
+    rollouts and the duration."""
     config = run.data.config
     totals = {row["split"]: row for row in _totals(run)}
     found: dict[str, str] = {}

@@ -58,7 +58,7 @@ def before_after(run: OpenedRun) -> BeforeAfter | None:
     """Return pass@k before and after training, or by model; None if there are no verified rollouts.
 
     The preferred source is the recorded evaluations, followed by evaluation rollouts and by the first and last fifth of
-    the training steps. Of the training rollouts, only those that the first stage sampled from plain prompts count.
+    the training steps. Training rollouts are used only if the first stage sampled them from plain prompts.
     """
     return run.kept("pass@k", lambda: _written(run) or _counted(run))
 
