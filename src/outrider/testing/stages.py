@@ -278,6 +278,7 @@ def excluded(steps: Sequence[Sequence[Group]]) -> list[list[tuple[str, list[str]
 
 
 def fates(groups: Sequence[Group], plan: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
-    """Return the decisions in a step for each problem: the requests, and the reasons for dropped rollouts."""
+    """For each problem of a step, return the stage's decisions: its requests, and each rollout's reason for being
+    dropped (empty if it is kept)."""
     asked = {g.problem.id: [d for d in plan if d[0] == g.problem.id] for g in groups}
     return {g.problem.id: (asked[g.problem.id], [r.unused for r in g.rollouts]) for g in groups}

@@ -43,12 +43,12 @@ def same(texts: Sequence[str], others: Sequence[str] | None = None) -> list[Near
 
 
 def grams(text: str, n: int) -> Grams:
-    r"""Return hashes of the distinct n-grams (runs of ``n`` tokens) of a text. A text of fewer than ``n`` tokens is a
-    single run.
+    r"""Return hashes of the distinct n-grams (runs of ``n`` tokens) of a text. A text of fewer than ``n`` tokens has a
+    single, shorter n-gram.
 
     A token is a run of letters a to z in any case, a run of digits, or any other single character. ``$``, braces and
     the backslash are not tokens, so ``$\frac{1}{2}$`` and ``\(\frac12\)`` are similar. Among two million different
-    runs, the probability that any two have the same hash is 1e-7.
+    n-grams, the probability that any two have the same hash is 1e-7.
 
     >>> len(grams("Find x + 1, for $x$!", 2)), grams(r"$x$ IS {1}", 3) == grams("x is 1", 3)
     (7, True)

@@ -68,7 +68,7 @@ _BEHIND = _LEADING | frozenset(
 
 
 def changes_value(words: str) -> bool:
-    """Return whether the words before a value deny or change it, as in "the answer is not" and "half of it is".
+    """Return whether the words before a value negate or change it, as in "the answer is not" and "half of it is".
 
     >>> [changes_value(words) for words in ("the answer is not", "at most", "the remainder of 9 and 2 is")]
     [True, True, False]

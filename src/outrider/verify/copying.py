@@ -158,7 +158,8 @@ def _in_common(one: Tree, other: Tree) -> Tree | None:
 
 
 def _is_work(tree: Tree) -> bool:
-    """Return whether an expression has an operation to compute, and is more than a number or a letter with a sign."""
+    """Return whether an expression contains an operation that must be computed. A number or letter with a sign contains
+    none."""
     parts = [part for part in tree.parts if tree.kind != "Mul" or part.key != "-1"]
     return len(parts) > 1 or (tree.kind != "Mul" and bool(parts))
 

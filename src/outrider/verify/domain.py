@@ -8,8 +8,8 @@ cases:
 - **Real letters.** The answer must have a value at random points, but may have no value at isolated points. An example
   is (x^2-1)/(x-1) for the gold answer x+1. Roots and logarithms may also make the answer undefined on a half-line, as
   in \ln(x-1)-\ln(x-2) for the gold answer \ln\frac{x-1}{x-2}, since problems seldom state the sign of a letter. If the
-  gold answer has branches, no half-line may be missing, since \sqrt{x}^2 is only one branch of |x|. At least
-  ``DECIDING`` values of each letter are compared.
+  gold answer has branches, the answer may not be undefined on a half-line, since \sqrt{x}^2 is only one branch of |x|.
+  At least ``DECIDING`` values of each letter are compared.
 - **Letters that mean integers.** A letter may mean an integer because of its name (n, k, …), or because the gold answer
   contains an integer function of the letter. With one letter, once the answer has a value at a natural number, it must
   have a value at every larger one. An example is n!/(n-1)! for the gold answer n. With several letters, the answer must

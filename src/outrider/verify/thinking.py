@@ -9,8 +9,8 @@ like a truncated response. The code is pure Python, runs in linear time, and nev
   inside it. The answer always follows the last closing mark.
 - Marks in a closed fenced block, in ``<tool_call>…</tool_call>`` or directly within quotes or backticks are ignored: a
   program may print ``"<think>"``. There are two exceptions, so that reasoning cannot be hidden in these places. In a
-  fence that begins with an opening mark, marks count. A closing mark without an opening mark counts if it is alone on
-  its line.
+  fence that begins with an opening mark, marks are not ignored. A closing mark without an opening mark is not ignored
+  if it is alone on its line.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SplitThinking(NamedTuple):
 
 
 class _Mark(NamedTuple):
-    """A mark that counts, or the start or end of a passage in which marks are ignored."""
+    """A mark that is not ignored, or the start or end of a passage in which marks are ignored."""
 
     start: int
     end: int
@@ -148,7 +148,7 @@ def _key(mark: str) -> str:
 
 
 def _marks(text: str, pattern: re.Pattern[str], names: Mapping[str, tuple[str, str]]) -> list[_Mark]:
-    """Return all marks that count, all fences and all tool call tags, in order."""
+    """Return all marks that are not ignored, all fences and all tool call tags, in order."""
     found: list[_Mark] = []
     quoted = 0  # end of the last quotation that begins with a mark
     for match in pattern.finditer(text):

@@ -46,7 +46,7 @@ _COLUMN = EXACT | RANGES | {"member": "member"}
 
 
 class Condition(NamedTuple):
-    """An SQL condition over the table ``seen``, with the parameters of the SQL."""
+    """An SQL condition on the table ``seen``, and the values of its parameters."""
 
     sql: str
     values: list[Any]

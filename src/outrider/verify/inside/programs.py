@@ -1,5 +1,5 @@
-"""Runs a program once per input, all in the same sandbox. The program reads standard input and writes standard
-output."""
+"""Runs a program once per input, with all runs in the same sandbox. The program reads standard input and writes
+standard output."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def module_of(source: str, name: str) -> Any:
 
 
 def compiled(source: str, file: str, features: int = 0) -> Any:
-    """Compile source code that does not inherit the ``__future__`` imports of this module."""
+    """Compile source code, without letting it inherit the ``__future__`` imports of this module."""
     return compile(source, file, "exec", features, dont_inherit=True)
 
 
