@@ -115,7 +115,7 @@ def check(options: Validate) -> TaskReport:
 
 
 def _refused(options: Validate, sides: Sequence[Side]) -> list[str]:
-    """Return the errors that would stop a run. Errors about unusable rows are left out, because the sides already list
+    """Return the errors that would stop a run. Errors about unusable rows are excluded, because the sides already list
     these errors."""
     asked = options.evaluate or EvaluateOptions(problems=max(len(side.entries) for side in sides))
     trains = any(side.name == TRAIN for side in sides)
