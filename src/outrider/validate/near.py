@@ -18,8 +18,8 @@ _TOKEN = re.compile(r"[a-z]+|\d+|[^\s${}\\]")
 
 
 class NearPair(NamedTuple):
-    """Two similar texts: index ``first`` in one list, index ``second`` in the other (or the same) list, and the
-    similarity of the two texts."""
+    """Two similar texts and their ``similarity``. ``first`` is an index into one list of texts, and ``second`` is an
+    index into the other list, or into the same list."""
 
     first: int
     second: int

@@ -1,8 +1,8 @@
 """Lists words that change the value of a number beside them: ``7 dozen``, ``7 short`` and ``7 or more`` are not 7.
 
-Any other word after a number is read as a noun for what is counted (:mod:`outrider.verify.units`). Therefore, if such a
-word is missing from these lists, the verifier accepts wrong answers. Words that can also name things are read as nouns:
-quarters (coins), pairs (but not "pairs of"), seconds, degrees.
+Any other word after a number is read as a noun for what is counted (:mod:`outrider.verify.units`). Therefore, if a word
+that changes the value is missing from these lists, the verifier accepts wrong answers. Words that can also name things
+are read as nouns: quarters (coins), pairs (but not "pairs of"), seconds, degrees.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-r"""Detects answers that only copy a formula of the question. For example, 99^2+99+1 equals 9901, but the value has not
-been computed.
+r"""Detects answers that only copy a formula from the question. For example, 99^2+99+1 equals 9901, but the value has
+not been computed.
 
 Expression trees are compared (:mod:`outrider.verify.trees`). An answer is a copy if it contains a formula from the
 question, or some of the formula's summands or factors. The copied part must have the gold answer's value and still
@@ -35,7 +35,7 @@ _BETWEEN = (*"=<>,;:?&", "\\\\", *(f"\\{name}" for name in _RELATIONS))
 
 
 def copied(prompt: str, answer: str, golds: Sequence[str]) -> bool:
-    r"""Return whether a correct answer only copies a formula of the prompt without computing it.
+    r"""Return whether a correct answer only copies a formula from the prompt without computing it.
 
     >>> copied("What is $99^2 + 99 + 1$?", r"\frac{99+99^2+1}{1}", ["9901"])
     True
@@ -90,7 +90,7 @@ def _formulas(prompt: str) -> Iterator[str]:
 
 
 def _is_copy(prompt: str, answer: str, golds: Sequence[str]) -> bool:
-    """Return whether an answer copies a formula of the question. ``answer`` may also be one side of an equation."""
+    """Return whether an answer copies a formula from the question. ``answer`` may also be one side of an equation."""
     text = _bare(answer)
     if not _OPERATION.search(text) or number(text) is not None or any(text == _bare(gold) for gold in golds):
         return False
@@ -129,7 +129,7 @@ def _equal(right: Any, other: Any) -> bool:
 
 
 def _shared(tree: Tree, prompt: str) -> Iterator[Tree]:
-    """Yield the parts of the answer that a formula of the prompt also contains. A part may be a whole formula or some
+    """Yield the parts that the answer has in common with a formula in the prompt. A part may be a whole formula or some
     of its summands or factors."""
     seen: set[str] = set()
     known = list(_question(prompt))

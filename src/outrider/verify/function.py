@@ -1,4 +1,5 @@
-"""A verifier that runs in a process pool and calls a Python function or a reward function for TRL or ``verifiers``."""
+"""A verifier that runs in a process pool and calls a Python function, such as a reward function written for TRL or
+``verifiers``."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def _is_called(test: Mapping[str, Any], name: str, number: int) -> bool:
 
 
 def _lines(test: Mapping[str, Any], key: str, name: str, number: int) -> str:
-    """Return an input or output as text. A list contains the lines of the text."""
+    """Return an input or output as text. If the input or output is a list, its entries are the lines of the text."""
     value = test.get(key)
     if isinstance(value, list) and any(isinstance(line, list) for line in value):
         wanted = "a text, a number, or a list of lines"
@@ -174,7 +174,7 @@ def _arguments(given: Any, name: str, number: int) -> tuple[list[Any], list[Any]
     """Return the arguments of a call. If the only argument is a list that might instead hold all arguments, also return
     the members of this list; otherwise None.
 
-    A list contains the arguments. A text contains one argument per line, in JSON.
+    ``given`` is a list of the arguments, a text with one argument per line in JSON, or the only argument.
     """
     if not isinstance(given, str):
         return (given, None) if isinstance(given, list) else ([given], None)

@@ -138,7 +138,7 @@ def _pattern(marks: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str] | None
 
 
 def _with_space(sign: re.Match[str]) -> str:
-    """Return a pattern that matches a sign of a tag, with or without a space beside the sign."""
+    """Return a pattern that matches ``<``, ``</`` or ``>`` in a tag, with or without spaces on its inner side."""
     return {"<": "< ?", "</": "< ?/ ?", ">": " ?>"}[sign[0]]
 
 

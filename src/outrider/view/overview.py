@@ -73,7 +73,7 @@ def _duration(seconds: float) -> str:
 
 
 def _unfinished(folder: Path) -> float | None:
-    """Return the seconds since the last metrics of an unfinished run; None if the run has finished."""
+    """Return the seconds since an unfinished run last wrote metrics; None if the run has finished."""
     metrics = folder / "metrics.jsonl"
     if (folder / "model" / "config.json").is_file() or not metrics.is_file():
         return None

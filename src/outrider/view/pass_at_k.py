@@ -28,7 +28,7 @@ class BeforeAfter(NamedTuple):
     """Metrics before and after training, or of several models.
 
     Attributes:
-        names: names of the two points in time (or of the only one), or model names.
+        names: names of one or two points in time, or names of models.
         rows: for each metric, one value with its interval per name, in the order of ``names``; None if the value is
             unknown.
         note: sentence for the page that explains the source of the numbers.

@@ -19,7 +19,8 @@ SHOWN = 2000  # maximum bytes of standard error that are reported, from its end
 def serve(channel: Frames, job: dict[str, Any]) -> str:
     """Run ``job["source"]`` once for each input from the channel, and send back each exit status and output.
 
-    In the forked process of a run, the function returns the source, which :func:`run_as_main` then executes.
+    For each input, the function forks a process. In this process, it returns the source, which :func:`run_as_main` then
+    executes.
     """
     limits = job["limits"]
     while True:
