@@ -50,8 +50,8 @@ def box_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def first_box_end(text: str) -> int | None:
-    r"""Return the index after the closing brace of the first closed box; None if there is no closed box. If boxes are
-    nested, the outer box counts.
+    r"""Return the index after the closing brace of the first closed box; None if there is no closed box. For nested
+    boxes, return the end of the outer box.
 
     >>> first_box_end(r"\boxed{\frac{1}{2}}, or \boxed{3}"), first_box_end(r"\boxed{3")
     (19, None)

@@ -175,10 +175,10 @@ def keeps_plain_state(life: Life) -> None:
 
 
 def follows_success_and_not_reward(life: Life) -> None:
-    """The stage reads success from the verdict, not from the reward. Its decisions are therefore the same if the
+    """The stage reads success from the verdict, not from the reward. Its decisions therefore do not change even if the
     rewards contradict the verdicts.
 
-    If a second run with the same rewards also makes other decisions, the message says that the stage is not
+    If the decisions differ even in a second run with the same rewards, the message says instead that the stage is not
     deterministic.
     """
     try:
@@ -273,11 +273,12 @@ def _check_everywhere(rule: Callable[[Life], None], law: str, lives: dict[str, L
 
 
 def excluded(steps: Sequence[Sequence[Group]]) -> list[list[tuple[str, list[str]]]]:
-    """Return the reasons why training does not use rollouts, for each group of each step."""
+    """For each group of each step, return each rollout's reason for exclusion from training (empty if it is used)."""
     return [[(g.id, [r.unused for r in g.rollouts]) for g in groups] for groups in steps]
 
 
 def fates(groups: Sequence[Group], plan: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
-    """Return the decisions in a step for each problem: the requests, and the reasons for dropped rollouts."""
+    """For each problem of a step, return the stage's decisions: its requests, and each rollout's reason for being
+    dropped (empty if it is kept)."""
     asked = {g.problem.id: [d for d in plan if d[0] == g.problem.id] for g in groups}
     return {g.problem.id: (asked[g.problem.id], [r.unused for r in g.rollouts]) for g in groups}

@@ -25,17 +25,17 @@ Entropies = Callable[[Sequence[WeightedRow]], Sequence[NDArray[np.floating]]]
 
 
 class Collector:
-    """Samples and verifies rollouts, divided among the ranks. Every rank gets all rollouts, in the order of the
-    requests.
+    """Divides sampling and verification of rollouts among the ranks. Afterwards, every rank has the rollouts of all
+    ranks, in the order of the requests.
 
-    Requests are divided so that all ranks have about the same number of expected tokens. For each request, this number
-    is ``n`` times the mean length of the responses so far to problems of the same level.
+    Requests are divided so that all ranks generate about the same expected number of tokens. For each request, this
+    number is ``n`` times the mean length of all earlier responses to problems of the same difficulty level.
 
     Args:
         entropies: the learner's function for token entropies; None if the sampler records entropies or if no component
             reads them.
-        prompt_end: text with which the chat template ends every prompt, and which may open a reasoning block; None if
-            there is no chat template.
+        prompt_end: text that the chat template appends to every prompt, possibly with a tag that opens a reasoning
+            block; None if there is no chat template.
     """
 
     def __init__(
@@ -149,7 +149,8 @@ class Collector:
     def _verified_as_they_come(
         self, sampler: Arriving, mine: Sequence[int], chosen: Sequence[SampleRequest]
     ) -> list[tuple[int, list[Rollout]]]:
-        """Verify rollouts as they arrive. Time in which sampling and verification overlap counts as verification."""
+        """Verify rollouts as they arrive. When sampling and verification overlap, the time is recorded as
+        verification."""
         verified = []
         with self.clock.phase("sample"):
             for i, request, drawn in zip(mine, chosen, sampler.arriving(chosen), strict=True):

@@ -95,15 +95,17 @@ class Trainer:
     _empty: int = 0
 
     def steps(self, watch: Watcher) -> Iterator[TrainingStep]:
-        """Run the training, and yield each step after it was recorded, until a limit is reached.
+        """Train until the budget is spent, and yield each step once it has been recorded.
 
         Evaluations and checkpoints that are due run between two steps.
 
         Raises:
-            EngineLostError: no engine is left to sample or train. :meth:`state` is the state after the last update.
-            UserError: three updates in a row were not finite, or three steps in a row had no rollout. The state is
-                saved.
-            Terminated: the run must stop. :meth:`state` is the state after the run's last step.
+            EngineLostError: no engine is left to sample or train. After this error, :meth:`state` returns the state
+                after the last update.
+            UserError: for three steps in a row, the loss or the gradient was not finite, or there were no rollouts. The
+                state is saved.
+            Terminated: the run must stop. After this exception, :meth:`state` returns the state after the run's last
+                step.
         """
         every = self.recipe.train
         self._take_snapshot()

@@ -74,8 +74,8 @@ def spent(groups: Sequence[Group]) -> dict[str, float]:
 
     The metrics of a stage are ``spent/<stage>/tokens``, ``…/rollouts``, ``…/success_per_1000`` (successes per 1,000
     tokens) and ``…/solved_per_1000`` (problems whose first success in the step is from this stage, per 1,000 tokens).
-    Further metrics are the tokens of all branches (``spent/branched``), of rollouts with examples or a hint
-    (``spent/seeded``), and of rollouts that were not trained on (``spent/unused``). ``spent/unused/<reason>`` splits
+    Further metrics count the tokens in all branches (``spent/branched``), in rollouts with examples or a hint
+    (``spent/seeded``), and in rollouts that were not trained on (``spent/unused``). ``spent/unused/<reason>`` splits
     the last number by reason: for example, a stage dropped the rollouts, or they have no advantage. Observed tokens do
     not count.
     """

@@ -31,7 +31,8 @@ T = TypeVar("T")
 
 
 class TrainingRun:
-    """A trainer with its folder on disk. Only rank 0 writes. All other ranks run the same steps without a folder.
+    """A trainer with its folder on disk. Only rank 0 has a folder and writes to it. The other ranks run the same steps
+    without a folder.
 
     Args:
         computed: messages about the forward pass, printed at the start.

@@ -59,13 +59,14 @@ class Probe(NamedTuple):
 class WeightSync:
     """Syncs the learner's weights to the sampler, and checks that both agree on sampled tokens.
 
-    A probe samples a few tokens after fixed prompts, with fixed seeds, from every copy of the weights, and compares
-    their log-probabilities with the learner's. The prompts never change, so that a KV cache computed with earlier
-    weights is detected. Each copy is checked separately, since a mean could hide a stale copy. A check fails if the
-    difference exceeds its bound. It also fails if the learner's log-probabilities change while the copy's
-    log-probabilities stay bit-identical or change less than half as much. In the second case, the learner's change must
-    exceed four times the difference in the earlier probe, since the last bits may change on a GPU even if the weights
-    did not.
+    A probe samples a few tokens from every copy of the weights, with fixed prompts and seeds. It then compares the
+    sampler's log-probabilities of these tokens with the learner's. The prompts never change, so that a KV cache
+    computed with earlier weights is detected. Each copy is checked separately, since a mean could hide a stale copy. A
+    check fails if the difference exceeds its bound. It also fails if the learner's log-probabilities change while the
+    copy's log-probabilities stay bit-identical or change less than half as much. If the copy's log-probabilities are
+    not bit-identical, the check fails only if the learner's change exceeds four times the difference between sampler
+    and learner in the earlier probe. This allows for rounding errors on a GPU, which may change the last bits even if
+    the weights are the same.
 
     Args:
         prompts: prompts of the probe, with their problems.

@@ -32,8 +32,8 @@ class SideTexts(NamedTuple):
 
 
 class Repeats(NamedTuple):
-    """Pairs of equal entries, pairs of nearly equal (near) entries, and whether the list of near pairs was
-    truncated."""
+    """Pairs of equal entries (``same``), pairs of nearly equal entries (``near``), and whether the list of near pairs
+    was truncated (``cut``)."""
 
     same: list[NearPair]
     near: list[NearPair]
@@ -115,7 +115,8 @@ def check(options: Validate) -> TaskReport:
 
 
 def _refused(options: Validate, sides: Sequence[Side]) -> list[str]:
-    """Return the errors that would stop a run, except errors of unusable rows, which the sides already contain."""
+    """Return the errors that would stop a run. Errors about unusable rows are excluded, because the sides already list
+    these errors."""
     asked = options.evaluate or EvaluateOptions(problems=max(len(side.entries) for side in sides))
     trains = any(side.name == TRAIN for side in sides)
     wanted = Wanted((options.step_problems or 1) if trains else None, asked, options.max_tokens)

@@ -19,9 +19,10 @@ class EnvironmentsCompared(NamedTuple):
 
     Attributes:
         played: number of problems that were played.
-        otherwise: ids of the problems whose two plays had different replies.
+        otherwise: ids of the problems for which the environment replied differently in the two plays.
         failed: id of each problem whose environment failed, and the reason.
-        answered: number of turns in the first plays that got a reply and did not end the rollout.
+        answered: number of turns, over the first play of each problem, to which the environment replied without ending
+            the rollout.
     """
 
     played: int

@@ -30,8 +30,8 @@ class Graded(NamedTuple):
         rejected: gold answers that the verifier rejects, either unchanged or in another notation (LaTeX or code). There
             is at most one entry per problem. If only the other notation is rejected, the verifier compares this gold
             answer only as text.
-        foreign: gold answers of the next problem that the verifier accepts for a problem, although the problem's gold
-            answer is a different text. Some of these answers may have the same value in another notation. A verifier
+        foreign: cases in which the verifier accepts the next problem's gold answer as a response, although the two gold
+            answers are different texts. Some of these answers may have the same value in another notation. A verifier
             that accepts everything accepts all of them.
     """
 

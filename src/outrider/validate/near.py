@@ -18,8 +18,8 @@ _TOKEN = re.compile(r"[a-z]+|\d+|[^\s${}\\]")
 
 
 class NearPair(NamedTuple):
-    """Two similar texts: index ``first`` in one list, index ``second`` in the other (or the same) list, and the
-    similarity of the two texts."""
+    """Two similar texts and their ``similarity``. ``first`` is an index into one list of texts, and ``second`` is an
+    index into the other list, or into the same list."""
 
     first: int
     second: int
@@ -43,12 +43,12 @@ def same(texts: Sequence[str], others: Sequence[str] | None = None) -> list[Near
 
 
 def grams(text: str, n: int) -> Grams:
-    r"""Return hashes of the distinct n-grams (runs of ``n`` tokens) of a text. A text of fewer than ``n`` tokens is a
-    single run.
+    r"""Return hashes of the distinct n-grams (runs of ``n`` tokens) of a text. A text of fewer than ``n`` tokens has a
+    single, shorter n-gram.
 
     A token is a run of letters a to z in any case, a run of digits, or any other single character. ``$``, braces and
     the backslash are not tokens, so ``$\frac{1}{2}$`` and ``\(\frac12\)`` are similar. Among two million different
-    runs, the probability that any two have the same hash is 1e-7.
+    n-grams, the probability that any two have the same hash is 1e-7.
 
     >>> len(grams("Find x + 1, for $x$!", 2)), grams(r"$x$ IS {1}", 3) == grams("x is 1", 3)
     (7, True)

@@ -105,7 +105,8 @@ def side_sections(checked: Checked) -> list[str]:
 
 
 def repeat_sections(repeats: Repeats) -> list[str]:
-    """Return the sections on repeated texts: equal pairs (different answers first), then near pairs (nearest first)."""
+    """Return the sections on repeated texts. Pairs of equal texts come first, beginning with those whose answers
+    differ. Pairs of nearly equal texts follow, beginning with the most similar."""
     parts = []
     same = sorted(repeats.same, key=repeats.one_answer)
     near = sorted(repeats.near, key=lambda pair: -pair.similarity)
@@ -192,8 +193,8 @@ def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def as_data(report: TaskReport) -> dict[str, Any]:
-    """Return all results as plain JSON data, with the keys that the file has had since its first version (``judged``,
-    ``worlds``)."""
+    """Return all results as plain JSON data. Some keys keep the names that they had in the first version of
+    ``validate.json`` (``judged``, ``worlds``)."""
     return {
         "asked": report.options.model_dump(mode="json"),
         "passes": report.passes,

@@ -33,8 +33,8 @@ class Side(NamedTuple):
 
 
 def read_sides(task: Task, problems: int) -> list[Side]:
-    """Read the training data (if any) and the held-out data of a task. A table gives all its rows, and a suite gives
-    all its held-out problems. Any other task gives ``problems`` problems for each side.
+    """Read the training data (if any) and the held-out data of a task. All rows of a table and all held-out problems of
+    a suite are read. For any other task, each side has ``problems`` problems.
 
     Raises:
         UserError: a file cannot be read, or no row is usable. In the second case, the message is the error of the

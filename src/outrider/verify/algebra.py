@@ -35,7 +35,7 @@ def equal(gold: str, answer: str, tolerance: float = 0.0) -> bool:
 
     Args:
         gold: the gold answer.
-        answer: the answer of a response.
+        answer: the answer taken from the response.
         tolerance: allowed relative error; used only if the gold answer has a decimal point.
 
     Raises:
@@ -126,8 +126,8 @@ def _same_rounded(gold: Node, answer: Node, tolerance: float) -> bool:
 
 
 def _same_alone(gold: Node, answer: Node, parts: Sequence[Node], tolerance: float, inside: bool) -> bool:
-    r"""Compare a single expression with a collection. They may be equal if the collection is a set with one member, or
-    the same set in another notation, such as (1, 2) for 1 < x < 2."""
+    r"""Compare a single expression with a collection. They may be equal if the collection has one member, or if both
+    denote the same set, as (1, 2) and 1 < x < 2 do."""
     one, other = (gold, answer) if gold.parts or gold.brackets else (answer, gold)
     if len(parts) == 1 and one.brackets in ("", "{}"):
         # {\emptyset} is not the empty set, and {{1}, {2}} is not the set {1, 2}
@@ -163,7 +163,7 @@ def _plus_minus(node: Node) -> list[Node] | None:
 
 
 def _hundredth(gold: Node, answer: Node) -> tuple[Node, Node]:
-    """Return both answers; the one that is a percentage is divided by 100."""
+    """Return both answers, after dividing the one that is a percentage by 100."""
 
     def plain(node: Node) -> Node:
         return node._replace(text=f"({node.text})/100", percent=False)
@@ -172,13 +172,13 @@ def _hundredth(gold: Node, answer: Node) -> tuple[Node, Node]:
 
 
 def _same_kind(gold: str, answer: str) -> bool:
-    """Return whether the brackets of two collections agree. A list without brackets may mean a set or a tuple."""
+    """Return whether two collections have matching brackets. A list without brackets may mean a set or a tuple."""
     return gold == answer or (gold == "" and answer in ("{}", "()")) or (answer == "" and gold in ("{}", "()"))
 
 
 def _ordered(gold: Node, golds: Sequence[Node], answer: Node, answers: Sequence[Node]) -> bool:
-    """Return whether the order of the members matters. It matters in tuples and intervals, and in lists if only the
-    gold list names its values."""
+    """Return whether the order of the members matters. It matters in tuples and intervals, and in lists if each gold
+    member names a different variable (as in x = 1, y = 2) and the answer names none."""
     if (gold.brackets or answer.brackets) not in ("", "{}", "cup"):
         return True
     names = {g.name for g in golds}
@@ -229,8 +229,8 @@ def _same_chain(gold: Node, answer: Node, tolerance: float) -> bool:
 
 
 def _same_solved(gold: Node, answer: Node) -> bool:
-    """Return whether an equation is equivalent to the gold equation, which may be solved for another letter (3x - y = 2
-    for y = 3x - 2)."""
+    """Return whether an equation is equivalent to the gold equation, even if the two are solved for different letters.
+    For example, 3x - y = 2 is equivalent to y = 3x - 2."""
     right, other = sides(gold.whole), sides(answer.whole or answer.text)
     if len(right) != 2 or len(other) != 2:
         return False

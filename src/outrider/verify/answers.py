@@ -130,8 +130,8 @@ def _stated(text: str, finished: bool) -> str | None:
 
 
 def normalise(answer: str) -> str:
-    r"""Return an answer without notation that does not change its meaning, such as spacing, ``$``, ``\left``,
-    ``\dfrac``, ``\text`` and a final full stop.
+    r"""Remove notation that does not affect the meaning of an answer, such as spacing, ``$``, ``\left``, ``\dfrac``,
+    ``\text`` and a final full stop.
 
     >>> normalise(r" $\left( 3, \dfrac{\pi}{2} \right)$. "), normalise(r"\frac12 \text{ or more}")
     ('(3,\\frac{\\pi}{2})', '\\frac{1}{2}ormore')
@@ -146,7 +146,7 @@ def number(answer: str) -> Fraction | None:
     ``a/b`` or ``\frac{a}{b}``, or a mixed number such as 1 1/2. A currency sign, a percent sign and a unit
     (:mod:`outrider.verify.units`) are ignored: 50\% is read as 50, as in the answer keys of maths data sets. 81, 256 is
     a list, not a number. The result is also None if the answer has more than ``LONGEST_NUMBER`` characters, an exponent
-    above ``LARGEST_EXPONENT``, or a zero denominator. The first two limits keep the time to microseconds.
+    above ``LARGEST_EXPONENT``, or a zero denominator. With the first two limits, the function takes only microseconds.
 
     >>> number("$1,000.50"), number(r"\dfrac{-1}{2}"), number("7 eggs"), number("1e10000000000")
     (Fraction(2001, 2), Fraction(-1, 2), Fraction(7, 1), None)

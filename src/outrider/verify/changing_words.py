@@ -1,8 +1,8 @@
 """Lists words that change the value of a number beside them: ``7 dozen``, ``7 short`` and ``7 or more`` are not 7.
 
-Any other word after a number is read as the name of the counted things (:mod:`outrider.verify.units`). Therefore, if
-such a word is missing from these lists, the verifier accepts wrong answers. Words that can also name things are read as
-nouns: quarters (coins), pairs (but not "pairs of"), seconds, degrees.
+Any other word after a number is read as a noun for what is counted (:mod:`outrider.verify.units`). Therefore, if a word
+that changes the value is missing from these lists, the verifier accepts wrong answers. Words that can also name things
+are read as nouns: quarters (coins), pairs (but not "pairs of"), seconds, degrees.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _BEHIND = _LEADING | frozenset(
 
 
 def changes_value(words: str) -> bool:
-    """Return whether the words before a value deny or change it, as in "the answer is not" and "half of it is".
+    """Return whether the words before a value negate or change it, as in "the answer is not" and "half of it is".
 
     >>> [changes_value(words) for words in ("the answer is not", "at most", "the remainder of 9 and 2 is")]
     [True, True, False]
@@ -77,7 +77,7 @@ def changes_value(words: str) -> bool:
 
 
 def is_no_noun(words: str) -> bool:
-    """Return whether the words after a number change its value instead of naming the counted things.
+    """Return whether the words after a number change its value instead of naming what is counted.
 
     >>> [is_no_noun(words) for words in ("too many", "Dozen eggs", "pairs of socks", "apples", "ordered pairs")]
     [True, True, True, False, False]

@@ -2,9 +2,9 @@ r"""The multiple-choice verifier, which reads the letter of an option in any for
 
 The answer may be in a closed box, on a line that states the answer ("Answer:", ``####``), in the paragraph below this
 line, or in a sentence that says which option is right. If a response has several of these parts, the verifier reads the
-last one. If a response has none of them, the verifier reads the last line, provided that this line is only an option.
-In a truncated response, only a closed box is read. The code is pure Python, runs in linear time, and never raises an
-exception.
+last one. If a response has none of them, the verifier reads the last line, provided that this line contains only an
+option. In a truncated response, only a closed box is read. The code is pure Python, runs in linear time, and never
+raises an exception.
 """
 
 from __future__ import annotations

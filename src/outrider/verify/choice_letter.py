@@ -1,8 +1,9 @@
 # ruff: noqa: RUF001 - look-alike characters
 r"""Reads the letter of the chosen option from an answer, in any formatting: B, (B), ``\textbf{(B)}\ 12``, B: 12.
 
-A letter is a choice if it is alone, in brackets, or followed by a sign that ends a label. The "A" of "A train leaves"
-and the "I" of "I think" are not choices. The code is pure Python, runs in linear time, and never raises an exception.
+A letter is a choice if it is alone, in brackets, or followed by punctuation that ends a label, such as a colon. The "A"
+of "A train leaves" and the "I" of "I think" are not choices. The code is pure Python, runs in linear time, and never
+raises an exception.
 """
 
 from __future__ import annotations

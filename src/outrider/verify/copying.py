@@ -1,9 +1,9 @@
-r"""Detects answers that only copy a formula of the question. For example, 99^2+99+1 equals 9901, but the value has not
-been computed.
+r"""Detects answers that only copy a formula from the question. For example, 99^2+99+1 equals 9901, but the value has
+not been computed.
 
-Expression trees are compared (:mod:`outrider.verify.trees`). An answer is a copy if it contains a formula of the
-question (or some of the formula's summands or factors) that has the gold answer's value and still contains operations.
-So \frac{2(99^2+99+1)}{2} is a copy. (100-1)^2+99+1 is a copy too, since it only rewrites a number
+Expression trees are compared (:mod:`outrider.verify.trees`). An answer is a copy if it contains a formula from the
+question, or some of the formula's summands or factors. The copied part must have the gold answer's value and still
+contain operations. So \frac{2(99^2+99+1)}{2} is a copy. (100-1)^2+99+1 is a copy too, since it only rewrites a number
 (:mod:`outrider.verify.rewritten`). Numbers, lists, words and parts of the gold answer are not copies.
 """
 
@@ -35,7 +35,7 @@ _BETWEEN = (*"=<>,;:?&", "\\\\", *(f"\\{name}" for name in _RELATIONS))
 
 
 def copied(prompt: str, answer: str, golds: Sequence[str]) -> bool:
-    r"""Return whether a correct answer only copies a formula of the prompt without computing it.
+    r"""Return whether a correct answer only copies a formula from the prompt without computing it.
 
     >>> copied("What is $99^2 + 99 + 1$?", r"\frac{99+99^2+1}{1}", ["9901"])
     True
@@ -90,7 +90,7 @@ def _formulas(prompt: str) -> Iterator[str]:
 
 
 def _is_copy(prompt: str, answer: str, golds: Sequence[str]) -> bool:
-    """Return whether an answer copies a formula of the question. ``answer`` may also be one side of an equation."""
+    """Return whether an answer copies a formula from the question. ``answer`` may also be one side of an equation."""
     text = _bare(answer)
     if not _OPERATION.search(text) or number(text) is not None or any(text == _bare(gold) for gold in golds):
         return False
@@ -110,8 +110,8 @@ def _is_copy(prompt: str, answer: str, golds: Sequence[str]) -> bool:
 
 
 def _is_rewriting(known: Tree, tree: Tree, own: set[str], rights: Sequence[Tree]) -> bool:
-    """Return whether an answer contains a formula of the question with rewritten numbers, and the formula has the value
-    of a gold answer."""
+    """Return whether an answer contains a formula from the question that has the value of a gold answer, with the
+    formula's numbers rewritten."""
     if known.key in own or not _is_work(known) or not any(is_rewritten(part, known) for part in parts_of(tree)):
         return False
     return any(_equal(right.whole, known.whole) for right in rights)
@@ -129,7 +129,7 @@ def _equal(right: Any, other: Any) -> bool:
 
 
 def _shared(tree: Tree, prompt: str) -> Iterator[Tree]:
-    """Yield the parts of the answer that a formula of the prompt also contains. A part may be a whole formula or some
+    """Yield the parts that the answer has in common with a formula in the prompt. A part may be a whole formula or some
     of its summands or factors."""
     seen: set[str] = set()
     known = list(_question(prompt))
@@ -158,7 +158,8 @@ def _in_common(one: Tree, other: Tree) -> Tree | None:
 
 
 def _is_work(tree: Tree) -> bool:
-    """Return whether an expression has an operation to compute, and is more than a number or a letter with a sign."""
+    """Return whether an expression contains an operation that must be computed. A number or letter with a sign contains
+    none."""
     parts = [part for part in tree.parts if tree.kind != "Mul" or part.key != "-1"]
     return len(parts) > 1 or (tree.kind != "Mul" and bool(parts))
 

@@ -7,14 +7,14 @@ cases:
 
 - **Real letters.** The answer must have a value at random points, but may have no value at isolated points. An example
   is (x^2-1)/(x-1) for the gold answer x+1. Roots and logarithms may also make the answer undefined on a half-line, as
-  in \ln(x-1)-\ln(x-2) for the logarithm of the quotient, since problems seldom state the sign of a letter. If the gold
-  answer has branches, no half-line may be missing, since \sqrt{x}^2 is only one branch of |x|. At least ``DECIDING``
-  values of each letter are compared.
+  in \ln(x-1)-\ln(x-2) for the gold answer \ln\frac{x-1}{x-2}, since problems seldom state the sign of a letter. If the
+  gold answer has branches, the answer may not be undefined on a half-line, since \sqrt{x}^2 is only one branch of |x|.
+  At least ``DECIDING`` values of each letter are compared.
 - **Letters that mean integers.** A letter may mean an integer because of its name (n, k, …), or because the gold answer
-  contains an integer function of the letter. With one letter, the answer must have a value at every natural number from
-  some first number on. An example is n!/(n-1)! for the gold answer n. With several letters, the answer must have a
-  value at all multiples of each point where it has a value. An example is n!/(k!(n-k)!). At least ``DECIDING`` values
-  of each letter are compared.
+  contains an integer function of the letter. With one letter, once the answer has a value at a natural number, it must
+  have a value at every larger one. An example is n!/(n-1)! for the gold answer n. With several letters, the answer must
+  have a value at all multiples of each point where it has a value. An example is n!/(k!(n-k)!). At least ``DECIDING``
+  values of each letter are compared.
 
 So n!(1-n)!n^7 does not equal n, since it has no value from n = 2 on. The sum \sum_{k=1}^{n^9} 1 cannot be compared,
 since it can be computed only for n = 1.
@@ -55,7 +55,7 @@ class Domain:
 
     Args:
         gold: the gold answer.
-        answer: the answer of a response.
+        answer: the answer taken from the response.
         letters: the letters of both answers.
     """
 
@@ -119,8 +119,9 @@ class Domain:
                 yield real | {name: Fraction(times * value) for name, value in base.items()}
 
     def is_of_integers(self, found: Sequence[tuple[LetterValues, Found]]) -> bool:
-        """Return whether the answer equals the gold answer at all natural numbers from some number on, and was compared
-        at enough points.
+        """Return whether the answer equals the gold answer at enough natural numbers. With one letter, once the two are
+        equal at a number, they must be equal at every larger number that was tried. With several letters, they must be
+        equal at multiples of each point at which they are equal.
 
         Args:
             found: the results at the points that :meth:`naturals` yields, in the same order.

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF002 - look-alike characters are the subject of this file
-r"""Removes the Chinese words around an answer that models write into a box: ``7个``, ``答案：4``, ``\text{7种}``.
+r"""Removes Chinese words that models write around an answer inside a box: ``7个``, ``答案：4``, ``\text{7种}``.
 
 Words after a value become its unit, and words before it, such as "the answer is", are removed. Words that change the
 value stay: 7万 is 70,000, and 约7个 is about seven. Japanese and Korean nouns after a number are read as units as

@@ -68,7 +68,8 @@ def _plain(text: str) -> Fraction | None:
 
 
 def _unit(text: str) -> str:
-    r"""Return a quantity's unit, currency, or "percentage". A dollar sign counts only if it is escaped, as in LaTeX."""
+    r"""Return a quantity's unit, currency, or "percentage". A dollar sign is a currency only if it is escaped, as in
+    LaTeX."""
     sign = next((name for sign, name in _CURRENCIES.items() if sign in text), "")
     return units.split(plain(text))[1] or sign or ("percentage" if plain(text).endswith("%") else "")
 

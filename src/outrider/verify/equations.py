@@ -132,7 +132,8 @@ def relates_letters(equation: Sequence[str]) -> bool:
 
 
 def same_equation(gold: Sequence[str], answer: Sequence[str]) -> bool:
-    """Return whether two equations are equivalent, that is, the differences of their sides are proportional.
+    """Return whether two equations are equivalent, that is, whether the differences between their sides are
+    proportional.
 
     Raises:
         UnreadableError: a side cannot be read.

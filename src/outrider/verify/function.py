@@ -1,4 +1,5 @@
-"""A verifier that runs in a process pool and calls a Python function or a reward function for TRL or ``verifiers``."""
+"""A verifier that runs in a process pool and calls a Python function, such as a reward function written for TRL or
+``verifiers``."""
 
 from __future__ import annotations
 
@@ -38,8 +39,8 @@ class Function(PooledVerifier):
     """Accepts a response if a function's score is at least ``success_at``. Exceptions, None and NaN give ``ERROR``, not
     score 0.
 
-    A problem's ``answer`` is ``{"answer": the gold answer or None, "fields": the row}``. ``style`` decides how the
-    function is called:
+    The attribute ``answer`` of a problem is a dictionary, ``{"answer": the gold answer or None, "fields": the row}``.
+    ``style`` decides how the function is called:
 
     - ``plain``: ``f(problem, completion)`` returns a number or a :class:`outrider.record.Verdict`.
     - ``trl``: ``f(prompts=[…], completions=[…], **columns)`` returns a list of numbers, as a reward function of TRL's

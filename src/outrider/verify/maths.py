@@ -10,7 +10,7 @@ The fast and reliable steps come first:
 5. Other answers are read as LaTeX and compared as mathematical objects (:mod:`outrider.verify.algebra`). This
    comparison takes milliseconds. If it exceeds the time limit of a few seconds, the pool kills the process, and the
    verdict is ``timeout``.
-6. An answer that only copies a formula of the question, such as 99^2+99+1 instead of 9901, is incorrect.
+6. An answer that only copies a formula from the question, such as 99^2+99+1 instead of 9901, is incorrect.
 
 The verifier accepts a value with or without its unit (5 cm is 5) and both readings of a percentage (50% is 50 and 0.5).
 Degrees are plain numbers (90° is 90, not pi/2).
@@ -148,8 +148,8 @@ class Maths(PooledVerifier):
                 expression(example.strip())
 
     def _answer(self, text: str, finished: bool) -> str | None:
-        r"""Return the answer of a response. In a truncated response, only a closed box counts, since the last line may
-        be incomplete.
+        r"""Return the answer from a response. In a truncated response, only a closed box counts, since the last line
+        may be incomplete.
 
         If both boxes and answer lines are read, an answer line after the last box replaces the box.
         """

@@ -8,10 +8,10 @@ indices is read as the first of these forms that fits:
 2. functions with their arguments in the same run, possibly with letters before them: ``sinpi``, ``xlnx``,
    ``mgsin(theta)``;
 3. a constant between single letters: ``kpi``, ``2pir``;
-4. a product of letters, if the run has two or three letters, only capitals, only neighbours in the alphabet, or no
-   vowel: ``mgh``, ``ABC``;
-5. one symbol, for any other word (``base*height/2``), except that such a word before a bracket is a function that
-  cannot be read.
+4. a product of letters, if the run has two or three letters, only capitals, no vowel, or (almost) consecutive letters
+   of the alphabet: ``mgh``, ``ABC``;
+5. one symbol, for any other word (``base*height/2``) that is not directly before a bracket; before a bracket, it is a
+   function that cannot be read.
 
 A text that consists only of words, such as ``even`` or ``no solution``, does not change. The code is pure Python and
 never raises an exception.

@@ -101,7 +101,8 @@ def sides(text: str) -> list[str]:
 
 
 def is_name(text: str) -> bool:
-    r"""Return whether a side is only a name for the other side: letters with indices, their quotients and products.
+    r"""Return whether one side of an equation only names the other side, that is, consists of letters with indices, or
+    of quotients and products of such letters.
 
     >>> [is_name(text) for text in ("x_{1}", r"\angle APC", r"\frac{AB}{CD}", "f(x)", "2x", "x+y", "")]
     [True, True, True, True, False, False, False]

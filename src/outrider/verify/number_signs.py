@@ -3,8 +3,8 @@ r"""Converts LaTeX, Markdown and Unicode around numbers to a canonical form that
 
 Fractions and roots become single signs (:mod:`outrider.verify.number_value`). Product signs become ``*``, relations
 become ``≤``, and unknown commands become ``ξ``. Fonts, sizes, currencies and the exponents of units are removed: the 2
-of 5 cm^2, for example, is not a separate number. The delimiters of a display, an arrow, or a dash between statements
-become a line break. The conversion takes linear time.
+of 5 cm^2, for example, is not a separate number. Delimiters of display formulas, arrows, and dashes between statements
+become line breaks. The conversion takes linear time.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 r"""Finds the last numeric expression of a text: all of 2 2/3, for example, not only the 3.
 
 The text is converted to a canonical form, in which plain signs replace LaTeX, Markdown and Unicode, and each sign keeps
-its position. Words divide this form into segments. Only the end of the last segment with a digit counts: the part after
-the last line break, end of a sentence, colon or ``=``. This part is read as a whole, together with words beside it that
+its position. Words divide this form into segments. In the last segment with a digit, only the part after the last line
+break, end of a sentence, colon or ``=`` is used. This part is read as a whole, together with words beside it that
 change the value: ``5 million``, ``2 and 2/3``, ``negative 7``. An expression that is not a number (a date, a pair, 3 or
 4, ``x_2``) has no value. Only the text around the last digit is read, so the time does not grow with the length of the
 text.
@@ -310,8 +310,8 @@ def _value(found: _Found) -> Fraction | None:
 def _joined(found: _Found, value: Fraction) -> tuple[Fraction | None] | None:
     """Join the value with the number before it, if only joining words or a unit separate the two numbers.
 
-    The result is None if there is no number to join. It is ``(the joined value,)`` if both numbers form a mixed number,
-    and ``(None,)`` for any other pair, which is not one number.
+    Return None if there is no number to join, and ``(the joined value,)`` if the two numbers form a mixed number.
+    Return ``(None,)`` for two numbers that do not form a single number.
     """
     between: list[str] = []
     for i in range(found.after - 1, max(found.after - 5, -1), -1):

@@ -43,7 +43,7 @@ def same_value(gold: Any, answer: Any, tolerance: float = 0.0) -> bool | None:
 
     Args:
         gold: the gold answer, as a sympy object.
-        answer: the answer of a response, as a sympy object.
+        answer: the answer taken from the response, as a sympy object.
         tolerance: allowed relative error.
 
     Raises:
@@ -94,8 +94,8 @@ def within_use(value: Any) -> None:
 
 
 def proportional(gold: Any, answer: Any) -> bool | None:
-    """Return whether one expression is a nonzero number times the other, so that their equations are equivalent; None
-    if undecided."""
+    """Return whether one expression is a nonzero number times the other, so that the equations that set them to zero
+    are equivalent; None if undecided."""
     from sympy import Expr, Integer
 
     if not isinstance(gold, Expr) or not isinstance(answer, Expr):
@@ -120,8 +120,8 @@ class ValuePair(NamedTuple):
 
 
 def _agree(gold: Any, answer: Any, holds: Callable[[ValuePair, ValuePair], bool]) -> bool | None:
-    """Return whether ``holds`` is true at every point, given the first nonzero value pair and the value pair at this
-    point; None if undecided."""
+    """Return whether ``holds`` is true at every point; None if undecided. At each point, ``holds`` receives the first
+    value pair that is not zero, and the value pair at that point."""
     from sympy import I
 
     letters = sorted({s.name for s in gold.free_symbols | answer.free_symbols} - {"i"})

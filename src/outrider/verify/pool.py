@@ -137,7 +137,7 @@ class VerifierPool:
 
 
 class _Batch:
-    """The items of one call, their verdicts, and the items that are not yet sent to a worker."""
+    """The items of one call, their verdicts, and the items that have not yet been sent to a worker."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         self.items = items

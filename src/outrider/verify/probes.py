@@ -1,8 +1,8 @@
 """Tests the guarantees of the sandbox (``docs/sandbox.md``). Each probe attempts an action that one guarantee rules
 out.
 
-This module runs inside the sandbox, as the sandbox's first program. The input contains the limits and facts about the
-machine outside. The program prints the first guarantee that is broken, or ``kept`` if none is.
+This module runs inside the sandbox, as the sandbox's first program. The input contains the sandbox's limits, and facts
+about the machine outside the sandbox. The program prints the first guarantee that is broken, or ``kept`` if none is.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def network(facts: ProbeFacts) -> str:
 
 
 def rights(facts: ProbeFacts) -> str:
-    """Check that a program is an unprivileged user who can neither become another user nor create namespaces."""
+    """Check that a program runs as an unprivileged user, and can neither become another user nor create namespaces."""
     if {*os.getresuid(), *os.getresgid()} != {UNPRIVILEGED}:
         return "it is a user of the machine"
     held = (ctypes.c_uint32 * 6)()

@@ -54,11 +54,12 @@ def program_of(text: str, finished: bool, code: Code) -> str | None:
     r"""Return the program in a response; None if there is no program.
 
     With ``code="block"``, the program is the content of the last fenced block marked as Python or, if no block is
-    marked as Python, of the last block without a language. Blocks of other languages never count. If the last block is
-    not closed, it ends at the end of a finished response. In a truncated response, an unclosed block does not count. As
-    in Markdown, the indentation of a fence is removed from the content of the block. A fence inside a string of a
-    program is part of the program. With ``code="completion"``, the program is the response up to the first line that
-    begins with ``class``, ``def``, ``#``, ``if`` or ``print``. These are the stop strings used by HumanEval's authors.
+    marked as Python, of the last block without a language. Blocks in other languages are always ignored. If the last
+    block is not closed, it ends at the end of a finished response. In a truncated response, an unclosed block is
+    ignored. As in Markdown, the indentation of a fence is removed from the content of the block. A fence inside a
+    string of a program is part of the program. With ``code="completion"``, the program is the response up to the first
+    line that begins with ``class``, ``def``, ``#``, ``if`` or ``print``. These are the stop strings used by HumanEval's
+    authors.
 
     >>> program_of("First\n```python\nx = 1\n```\nwhich prints\n```text\n1\n```", True, "block")
     'x = 1\n'

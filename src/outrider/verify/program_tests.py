@@ -31,8 +31,8 @@ class ProgramTests(NamedTuple):
 
     Attributes:
         pairs: inputs and expected outputs; empty if the tests are calls.
-        calls: one list per call. The list contains the arguments, the members of a single list argument, and the
-            accepted return values. If the members cannot be the arguments instead, the second entry is None.
+        calls: one list of three entries per call. The entries are the arguments, the members of a single list argument
+            if this list might instead hold all arguments (otherwise None), and the accepted return values.
         function: name of the called function. If empty, the program's only or main function is called.
     """
 
@@ -144,7 +144,7 @@ def _is_called(test: Mapping[str, Any], name: str, number: int) -> bool:
 
 
 def _lines(test: Mapping[str, Any], key: str, name: str, number: int) -> str:
-    """Return an input or output as text. A list contains the lines of the text."""
+    """Return an input or output as text. If the input or output is a list, its entries are the lines of the text."""
     value = test.get(key)
     if isinstance(value, list) and any(isinstance(line, list) for line in value):
         wanted = "a text, a number, or a list of lines"
@@ -171,10 +171,10 @@ def _calls(listed: Sequence[Mapping[str, Any]], name: str) -> list[list[Any]]:
 
 
 def _arguments(given: Any, name: str, number: int) -> tuple[list[Any], list[Any] | None]:
-    """Return the arguments of a call. If the only argument is a list whose members may be the arguments instead, also
-    return these members; otherwise None.
+    """Return the arguments of a call. If the only argument is a list that might instead hold all arguments, also return
+    the members of this list; otherwise None.
 
-    A list contains the arguments. A text contains one argument per line, in JSON.
+    ``given`` is a list of the arguments, a text with one argument per line in JSON, or the only argument.
     """
     if not isinstance(given, str):
         return (given, None) if isinstance(given, list) else ([given], None)

@@ -14,7 +14,7 @@ MOST_COPIES = 4  # maximum copies of one answer that are kept, since no gold ans
 
 
 def joined_boxes(boxes: Sequence[str], keys: Sequence[str], repeated: bool) -> str:
-    r"""Join the contents of several boxes into one list. Each content is listed once or, if ``repeated``, up to
+    r"""Join the contents of several boxes into one list. Equal contents are listed once or, if ``repeated``, up to
     ``MOST_COPIES`` times.
 
     Args:

@@ -1,9 +1,9 @@
 """A sandbox for untrusted programs, which uses only features of the operating system.
 
-Each sandbox has a separate process namespace and no network. Of the disk, only Python and the C libraries are visible,
-and they are read-only. ``/tmp`` is empty and in memory. All resources are limited. If `bwrap` is installed, it creates
-the sandbox; otherwise, Outrider creates the sandbox with system calls (:mod:`outrider.verify.inside.namespaces`).
-``docs/sandbox.md`` lists attacks that the sandbox does not prevent.
+Each sandbox has a separate process namespace and no network. The only files on disk that programs can see are those of
+Python and the C libraries, which are read-only. ``/tmp`` is empty and in memory. All resources are limited. If `bwrap`
+is installed, it creates the sandbox; otherwise, Outrider creates the sandbox with system calls
+(:mod:`outrider.verify.inside.namespaces`). ``docs/sandbox.md`` lists attacks that the sandbox does not prevent.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def run(
 
     Raises:
         TimeoutError: the time limit was reached because the machine was busy. The program and its processes have been
-            ended.
+            killed.
         ProgramFaultError: the program itself reached the time limit.
         SandboxError: the sandbox failed.
         UserError: no sandbox works on this machine, and ``isolation`` is ``required``.

@@ -35,9 +35,9 @@ class Watch:
     two cases use nothing that a program can fake:
 
     - CPU time of the program's processes counts as the program's own time.
-    - Time during which no thread of the program is runnable or waits for a disk is also its own time. Threads that
-      wait in ``vfork`` do not count, since they look like threads that wait for a disk; their children count instead.
-      Threads with lowered priority do not count either, nor do threads created after the last look.
+    - Time during which no thread of the program is runnable or waits for a disk is also its own time. Threads that wait
+      in ``vfork`` look like threads that wait for a disk. They are therefore ignored, and the state of their children
+      is used instead. Threads with lowered priority, and threads created after the last look, are also ignored.
     - Time during which the program has more runnable threads than there are processors is also its own time, since
       these threads wait for each other.
     - Lateness is the program's fault if its own time is at least four fifths of the elapsed time. Lateness is also its
@@ -59,8 +59,8 @@ class Watch:
         self._cpu_before, self._new = 0.0, True
 
     def asked(self) -> None:
-        """Note a new request. Earlier CPU time does not count for this request, and new threads count until the next
-        look."""
+        """Note a new request. From now on, CPU time used before the request is ignored. At the next look, threads
+        created since the last look are not ignored."""
         self._cpu_before, self._new = self._cpu(), True
 
     def next_look(self, about: float) -> float:

@@ -5,12 +5,12 @@ The answer is the text after the last closed reasoning block. If a block is neve
 like a truncated response. The code is pure Python, runs in linear time, and never raises an exception.
 
 - A closing mark without an opening mark ends a block that the prompt opened, or whose opening mark is missing.
-- Inside a block, only the closing mark of this block counts, so the end of a block also ends all blocks inside it. The
-  answer always follows the last closing mark.
+- Inside a block, all marks except the block's closing mark are ignored, so the end of a block also ends all blocks
+  inside it. The answer always follows the last closing mark.
 - Marks in a closed fenced block, in ``<tool_call>…</tool_call>`` or directly within quotes or backticks are ignored: a
   program may print ``"<think>"``. There are two exceptions, so that reasoning cannot be hidden in these places. In a
-  fence that begins with an opening mark, marks count. A closing mark without an opening mark counts if it is alone on
-  its line.
+  fence that begins with an opening mark, marks are not ignored. A closing mark without an opening mark is not ignored
+  if it is alone on its line.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SplitThinking(NamedTuple):
 
 
 class _Mark(NamedTuple):
-    """A mark that counts, or the start or end of a passage in which marks are ignored."""
+    """A mark that is not ignored, or the start or end of a passage in which marks are ignored."""
 
     start: int
     end: int
@@ -138,7 +138,7 @@ def _pattern(marks: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str] | None
 
 
 def _with_space(sign: re.Match[str]) -> str:
-    """Return a pattern that matches a sign of a tag, with or without a space beside the sign."""
+    """Return a pattern that matches ``<``, ``</`` or ``>`` in a tag, with or without spaces on its inner side."""
     return {"<": "< ?", "</": "< ?/ ?", ">": " ?>"}[sign[0]]
 
 
@@ -148,7 +148,7 @@ def _key(mark: str) -> str:
 
 
 def _marks(text: str, pattern: re.Pattern[str], names: Mapping[str, tuple[str, str]]) -> list[_Mark]:
-    """Return all marks that count, all fences and all tool call tags, in order."""
+    """Return all marks that are not ignored, all fences and all tool call tags, in order."""
     found: list[_Mark] = []
     quoted = 0  # end of the last quotation that begins with a mark
     for match in pattern.finditer(text):
@@ -212,8 +212,8 @@ def _last_closed(text: str, marks: list[_Mark], inside: str | None) -> tuple[int
 
 
 def _ends_of_fences(text: str, marks: list[_Mark]) -> list[int]:
-    """Return, for each mark, the index of the mark that closes the fence it opens; -1 if no mark does, or if a block
-    begins the fence."""
+    """For each mark that may open a fence or a tool call, return the index of the mark that closes it. The entry is -1
+    for any other mark, if the fence or call is never closed, and if it begins with a reasoning block."""
     ends = [-1] * len(marks)
     closing: dict[str, int] = {}  # index of the next mark that can close a fence, by the fence's signs
     for at in range(len(marks) - 1, -1, -1):

@@ -111,8 +111,8 @@ def _runnable(code: str) -> str:
 
 
 def _definitions(code: str, label: str) -> tuple[set[str], set[str], set[str]]:
-    """Return three sets of names: the names that the code defines at top level, the functions of which the code has
-    only the head, and the imports."""
+    """Return three sets of names: the names that the code defines at top level, the functions for which the code
+    contains only the head, and the imports."""
     try:
         body = ast.parse(code).body
     except (SyntaxError, ValueError) as error:

@@ -102,7 +102,7 @@ def split(text: str) -> tuple[str, str]:
 
 
 def is_unit(words: str) -> bool:
-    """Return whether words only name the counted things, without changing the value of the number.
+    """Return whether words only name what is counted, without changing the value of the number.
 
     >>> is_unit(" cm"), is_unit("p.m."), is_unit(" in base 5"), is_unit("")
     (True, False, False, True)

@@ -30,7 +30,8 @@ EVIDENCE: Mapping[str, tuple[str, str]] = {
 
 
 class FoundReport(NamedTuple):
-    """The report of all checks on one version of the run (or None), and an error message if a check failed."""
+    """The report of all checks on one version of the run (``report``, None before the first report), and an error
+    message if a check failed (``problem``)."""
 
     version: str
     report: Examined | None

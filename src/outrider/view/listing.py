@@ -54,8 +54,8 @@ def listing(run: OpenedRun, chosen: RolloutFilter) -> Listing:
 def selected(
     run: OpenedRun, chosen: RolloutFilter, patience: float | None = PATIENCE
 ) -> tuple[str, list[Any], Searched | None]:
-    """Return SQL for the selected rows, the SQL's parameters, and the progress of the text search (None if there is no
-    text search).
+    """Return an SQL query for the selected rows, the query's parameters, and the progress of the text search; the
+    progress is None without a text search.
 
     Args:
         run: the run.

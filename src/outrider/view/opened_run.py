@@ -86,7 +86,7 @@ class OpenedRun:
         return int(self.rows("SELECT count(*) AS n FROM seen")[0]["n"])
 
     def refresh(self) -> None:
-        """Read new files of the run, at most every ``LOOK`` seconds."""
+        """Read new files of the run, at most once every ``LOOK`` seconds."""
         with self._lock:
             if not self._follows or time.monotonic() - self._seen_at < LOOK:
                 return

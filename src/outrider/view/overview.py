@@ -29,8 +29,8 @@ def budget(run: OpenedRun) -> list[Row]:
 
 
 def facts(run: OpenedRun) -> dict[str, str]:
-    """Return facts about a run: its recipe, model and task, and the number of rollouts and the duration of both
-    training and evaluation."""
+    """Return facts about a run: its recipe, model and task. For training and evaluation, also return the number of
+    rollouts and the duration."""
     config = run.data.config
     totals = {row["split"]: row for row in _totals(run)}
     found: dict[str, str] = {}
@@ -73,7 +73,7 @@ def _duration(seconds: float) -> str:
 
 
 def _unfinished(folder: Path) -> float | None:
-    """Return the seconds since the last metrics of an unfinished run; None if the run has finished."""
+    """Return the seconds since an unfinished run last wrote metrics; None if the run has finished."""
     metrics = folder / "metrics.jsonl"
     if (folder / "model" / "config.json").is_file() or not metrics.is_file():
         return None

@@ -28,7 +28,7 @@ class BeforeAfter(NamedTuple):
     """Metrics before and after training, or of several models.
 
     Attributes:
-        names: names of the two points in time (or of the only one), or model names.
+        names: names of one or two points in time, or names of models.
         rows: for each metric, one value with its interval per name, in the order of ``names``; None if the value is
             unknown.
         note: sentence for the page that explains the source of the numbers.
@@ -58,7 +58,7 @@ def before_after(run: OpenedRun) -> BeforeAfter | None:
     """Return pass@k before and after training, or by model; None if there are no verified rollouts.
 
     The preferred source is the recorded evaluations, followed by evaluation rollouts and by the first and last fifth of
-    the training steps. Of the training rollouts, only those that the first stage sampled from plain prompts count.
+    the training steps. Training rollouts are used only if the first stage sampled them from plain prompts.
     """
     return run.kept("pass@k", lambda: _written(run) or _counted(run))
 

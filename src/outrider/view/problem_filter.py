@@ -74,8 +74,8 @@ class ProblemFilter:
         return cls(filters, order, page_of(asked))
 
     def condition(self, without: str = "") -> Condition:
-        """Return the SQL condition of all filters except ``without``. The values of the filter ``without`` are counted
-        under this condition."""
+        """Return the SQL condition for all filters except the one named by ``without``. This condition is used to count
+        the problems for each value of that filter."""
         kept = {name: value for name, value in self.filters.items() if name != without}
         return Condition(" AND ".join(f'"{name}" = ?' for name in kept) or "true", list(kept.values()))
 

@@ -47,8 +47,9 @@ class ProblemList(NamedTuple):
             last pass rate minus the first, or None if there is only one step. ``steps_since`` is the number of steps
             after the last success.
         total: number of selected problems.
-        counts: for each filter, its values with the number of problems that each value would select under the other
-            filters. If there are too many levels, their list is empty. A filter with only one value is excluded.
+        counts: for each filter, its possible values. Each value has the number of problems that it would select
+            together with the other active filters. If there are too many levels, their list is empty. A filter with
+            only one value is excluded.
     """
 
     rows: list[Row]

@@ -46,7 +46,7 @@ _COLUMN = EXACT | RANGES | {"member": "member"}
 
 
 class Condition(NamedTuple):
-    """An SQL condition over the table ``seen``, with the parameters of the SQL."""
+    """An SQL condition on the table ``seen``, and the values of its parameters."""
 
     sql: str
     values: list[Any]
@@ -130,8 +130,8 @@ class RolloutFilter:
         return urlencode({name: value for name, value in asked.items() if value not in ("", None)})
 
     def sorted_by(self, name: str) -> str:
-        """Return the URL query that sorts by ``name`` in descending order, or in ascending order if it is already
-        descending."""
+        """Return the URL query that sorts by ``name`` in descending order, or in ascending order if the selection is
+        already sorted by ``name`` in descending order."""
         return self.address(sort=f"-{name}" if self.sort != f"-{name}" else name, page=None)
 
 

@@ -65,8 +65,8 @@ def analysed_tokens(
 ) -> dict[int, AnalysedToken]:
     """Return the results of ``outrider analyse tokens``, keyed by the token's index among the rollout's own tokens.
 
-    The analysis itself numbers tokens from the start of the prefix. The result is empty if the analysed tokens differ,
-    for example because a resumed run has repeated the step.
+    The analysis itself numbers tokens from the start of the prefix. The result is empty if the analysed tokens are not
+    the rollout's tokens, for example because a resumed run has repeated the step.
     """
     parts = run.path / "analysis" / "tokens" / "parts"
     files = sorted(str(file) for file in parts.glob("*.parquet"))

@@ -61,7 +61,8 @@ class DrawnTree(NamedTuple):
 def drawn(rows: Sequence[Row]) -> DrawnTree | None:
     """Return the layout of a group's tree. In ``rows``, each rollout must come after its parent.
 
-    The result is None if the group has no branches, unknown lengths, or more than :data:`MOST` rollouts.
+    The result is None if the group has no branches, if it has more than :data:`MOST` rollouts, or if lengths are
+    unknown.
     """
     places = {_id(row): at for at, row in reversed(list(enumerate(rows)))}
     children: dict[str, list[Row]] = {}

@@ -54,7 +54,7 @@ def view_command(
 def opened(
     paths: Sequence[Path], columns: Mapping[str, str] | None = None, say: Callable[[str], object] = print
 ) -> list[OpenedRun]:
-    """Open runs, all runs of benches, and other frameworks' files. Report unreadable parts with ``say``.
+    """Open run folders, other frameworks' files, and every run in a bench folder. Report unreadable parts with ``say``.
 
     Raises:
         UserError: a run or file is completely unreadable.

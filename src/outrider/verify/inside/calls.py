@@ -32,7 +32,8 @@ class ProgramEnded(BaseException):
 
 
 class Unsendable(BaseException):
-    """A test passes the program an object that is not plain data, so the test cannot be run in this way."""
+    """A test passes the program an object that is not plain data and therefore cannot be sent to the program's
+    process."""
 
 
 class MissingError(Exception):

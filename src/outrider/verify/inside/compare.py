@@ -18,8 +18,8 @@ def same_token(seen: str, expected: str, tolerance: float | None, case: bool) ->
 
     Equal texts match, and so do decimal numbers of equal value (``3.0`` and ``3``). If the expected number has a point
     or an exponent, numbers with ``|seen - expected| <= tolerance * max(1, |expected|)`` match as well. If the expected
-    number is an integer, only equal numbers match. Numbers with leading zeros or a plus sign, ``nan`` and ``inf`` are
-    compared as text.
+    number is an integer, only equal numbers match. The texts ``nan`` and ``inf``, and numbers with leading zeros or a
+    plus sign, are compared as text.
 
     Args:
         tolerance: tolerance for decimal numbers. If None, all tokens are compared as text. If 0, only equal values

@@ -25,7 +25,8 @@ def verify_calls(tested: TestedProgram, job: dict[str, Any]) -> dict[str, Any]:
         tested: the program.
         job: a mapping with ``function`` (the function's name, or an empty text), ``cases``, ``tolerance`` and ``case``.
             Each case has ``arguments``, ``expected`` (the accepted values) and ``spread``. If the only argument is a
-            list that may contain all arguments, ``spread`` has the members of this list; otherwise, ``spread`` is None.
+            list, and the test does not say whether this list is one argument or a list of all arguments, ``spread`` has
+            the members of the list. Otherwise, ``spread`` is None.
     """
     stage, at = "load", 0
     try:
@@ -81,7 +82,8 @@ def _function(tested: TestedProgram, method: bool, name: str) -> Any:
 
 
 def _takes_one(function: Any, method: bool) -> bool:
-    """Return whether a function can take one argument. If so, a list is passed as this argument, not as all arguments.
+    """Return whether a function can take one argument. If so, the list is passed as this one argument, and is not
+    unpacked.
 
     This function is called only if a test allows both readings of the list. The call reveals no expected value to the
     program.

@@ -1,7 +1,7 @@
 """Encodes plain data as bytes and decodes them, for messages to and from a hostile process.
 
 An encoded value is a tag, an eight-byte count, and that number of bytes or members. For any input, :func:`loads` either
-raises an error or creates only the types in this file, with at most one member per byte.
+raises an error or creates only objects of the types in this file, with at most one member per byte.
 """
 
 # Pickle may execute the data it reads, marshal trusts its data, and importing JSON takes longer than all other code.

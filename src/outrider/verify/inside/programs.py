@@ -1,5 +1,5 @@
-"""Runs a program once per input, all in the same sandbox. The program reads standard input and writes standard
-output."""
+"""Runs a program once per input, with all runs in the same sandbox. The program reads standard input and writes
+standard output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ SHOWN = 2000  # maximum bytes of standard error that are reported, from its end
 def serve(channel: Frames, job: dict[str, Any]) -> str:
     """Run ``job["source"]`` once for each input from the channel, and send back each exit status and output.
 
-    In the forked process of a run, the function returns the source, which :func:`run_as_main` then executes.
+    For each input, the function forks a process. In this process, it returns the source, which :func:`run_as_main` then
+    executes.
     """
     limits = job["limits"]
     while True:
@@ -73,7 +74,7 @@ def module_of(source: str, name: str) -> Any:
 
 
 def compiled(source: str, file: str, features: int = 0) -> Any:
-    """Compile source code that does not inherit the ``__future__`` imports of this module."""
+    """Compile source code, without letting it inherit the ``__future__`` imports of this module."""
     return compile(source, file, "exec", features, dont_inherit=True)
 
 

@@ -2,8 +2,8 @@
 
 Namespaces leave three attacks open. Some address families ignore the network namespace: ``AF_VSOCK`` reaches the host
 of a virtual machine. Some calls let a process affect another process of the same user. In containers, a process may
-create new namespaces. The filter is a classic BPF program on the number and arguments of each call (seccomp(2)). It
-cannot be removed, and all descendants inherit it.
+create new namespaces. The filter is a classic BPF program that checks the number and arguments of each call
+(seccomp(2)). It cannot be removed, and all descendants inherit it.
 """
 
 from __future__ import annotations
