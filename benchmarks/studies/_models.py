@@ -27,20 +27,21 @@ _TRAIN = ("train.tokens=1200000", "train.ranks=1", "evaluate.before=false", *_SA
 
 
 class Asked(NamedTuple):
-    """The runs of a setting: their seeds, what each is trained and evaluated with, and the number of responses per step
-    whose tokens are replaced."""
+    """The runs of a setting: seeds, what each is trained and evaluated with, the number of responses per step whose
+    tokens are replaced, and whether there are also runs of pass@k training."""
 
     seeds: tuple[int, ...]
     train: tuple[str, ...]
     evaluate: tuple[str, ...]
     replaced: int = 24
+    passk: bool = True
 
 
 SETTINGS = {
     "countdown": Asked(SEEDS, _TRAIN, _EVALUATE),
     "prose": Asked(SEEDS, _TRAIN, _EVALUATE),
     # an hour of a core per run, with the setting's own budget; seed 2 is one of the runs of docs/language-models.md
-    "smollm2": Asked((2,), ("train.ranks=1", *_SAVE), (), replaced=8),
+    "smollm2": Asked((2,), ("train.ranks=1", *_SAVE), (), replaced=8, passk=False),
 }
 
 

@@ -144,23 +144,25 @@ def beyond(law: Exchange, entropy: NDArray[np.float64], reward: NDArray[np.float
     return bounds(float(missed.mean()), means)._asdict()
 
 
-def exchange(found: Responses, other: Responses) -> tuple[dict[str, Any], Exchange, Exchange]:
-    """The law of a run: of all steps, of the first half asked for the second, and asked for another method's run."""
+def exchange(found: Responses, other: Responses | None) -> tuple[dict[str, Any], Exchange, Exchange]:
+    """The law of a run: of all steps, of the first half asked for the second, and asked for another method's run, if
+    there is one."""
     reward, entropy, _ = curves(found)
     half = len(reward) // 2
     law, early = fit_exchange(entropy, reward), fit_exchange(entropy[:half], reward[:half])
-    other_reward, other_entropy, _ = curves(other)
     ends = {name: getattr(law, name)._asdict() for name in ("a", "b", "ceiling")}
-    seen = other_entropy > law.lowest
     numbers = ends | {
         "explained": law.explained,
         "entropies": [law.highest, law.lowest],
         "a_of_first_half": early.a._asdict(),
         "ceiling_of_first_half": early.ceiling._asdict(),
         "second_half_less_law_of_first": beyond(early, entropy[half:], reward[half:]),
-        "passk_training_less_law_of_grpo": beyond(law, other_entropy[seen], other_reward[seen]),
         "straight_line_explains": float(np.corrcoef(entropy, reward)[0, 1] ** 2),
     }
+    if other is not None:
+        other_reward, other_entropy, _ = curves(other)
+        seen = other_entropy > law.lowest
+        numbers["passk_training_less_law_of_grpo"] = beyond(law, other_entropy[seen], other_reward[seen])
     return numbers, law, early
 
 
@@ -267,7 +269,7 @@ def draw_beyond(axes: Axes, laws: Sequence[Mapping[str, Any]]) -> None:
         "passk_training_less_law_of_grpo": "pass@k training,\nby GRPO",
     }
     for i, key in enumerate(asked):
-        for seed, numbers in enumerate(laws):
+        for seed, numbers in enumerate(laws if key in laws[0] else ()):
             missed, x = numbers[key], i + 0.2 * (seed - 1)
             axes.vlines(x, missed["low"], missed["high"], color=(GREEN, BLUE)[i], linewidth=1.5)
             axes.plot(x, missed["value"], "o", color=(GREEN, BLUE)[i])
@@ -279,10 +281,12 @@ def draw_beyond(axes: Axes, laws: Sequence[Mapping[str, Any]]) -> None:
 def main() -> None:
     asked = arguments_with_setting(__doc__).parse_args()
     roles, seeds = ROLES[asked.setting], SETTINGS[asked.setting].seeds
-    every, others = (
-        [responses(trained(asked.runs, name, recipe, seed, setting=asked.setting), roles) for seed in seeds]
-        for name, recipe in (("grpo", "grpo"), ("passk", "passk-training"))
-    )
+
+    def of(name: str, recipe: str) -> list[Responses]:
+        return [responses(trained(asked.runs, name, recipe, seed, setting=asked.setting), roles) for seed in seeds]
+
+    every = of("grpo", "grpo")
+    others = of("passk", "passk-training") if SETTINGS[asked.setting].passk else [None for _ in seeds]
     laws = [exchange(found, other) for found, other in zip(every, others, strict=True)]
     pooled = joined([part for found in every for part in (found.first, found.last)])
     pooled = pooled._replace(step=np.minimum(pooled.step, WINDOW + 1))  # seeds may end at different steps
@@ -290,7 +294,11 @@ def main() -> None:
     shapes = {f"first {WINDOW} steps": shape(pooled.first, roles), f"last {WINDOW}": shape(pooled.last, roles)}
 
     titles = ["entropy by outcome", "how far it fell", "entropy over position"]
-    titles += ["entropy by what a token writes", "entropy for success, seed 0", "what a law gets wrong, by seed"]
+    titles += [
+        "entropy by what a token writes",
+        f"entropy for success, seed {seeds[0]}",
+        "what a law gets wrong, by seed",
+    ]
     figure, (signs, drops, places, kinds, law, wrong) = panels(titles, (14, 8), rows=2)
     draw_signs(signs, every)
     draw_drops(drops, parts)

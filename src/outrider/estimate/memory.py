@@ -110,7 +110,7 @@ class Memory(NamedTuple):
 
     @property
     def peak(self) -> int:
-        """Peak device memory, which is the memory in the phase that needs the most."""
+        """Peak device memory: the memory used in the phase that needs the most."""
         return sum(self.held.values()) + max(sum(parts.values()) for parts in self.phases.values())
 
 

@@ -78,10 +78,16 @@ class Prefixed(Stage):
         3, ge=1, description="number of prefixes to draw from a problem's stored success; must be 1 if move is above 0"
     )
     low: float = Field(
-        0.4, gt=0, lt=1, description="minimum length of a prefix, as a fraction of the stored success's tokens"
+        0.4,
+        gt=0,
+        lt=1,
+        description="minimum length of a prefix, as a fraction of the length of the stored successful response",
     )
     high: float = Field(
-        0.8, gt=0, lt=1, description="maximum length of a prefix, as a fraction of the stored success's tokens"
+        0.8,
+        gt=0,
+        lt=1,
+        description="maximum length of a prefix, as a fraction of the length of the stored successful response",
     )
     move: float = Field(
         0.0,

@@ -27,7 +27,8 @@ class SegmentedRollout:
 
     Attributes:
         rollout: the rollout; cuts may lie anywhere on its path, including the prefix.
-        bounds: segment ends, ascending, each in ``0 < t < T``: the start and end of a response are not cuts.
+        bounds: positions at which segments end, in ascending order, with ``0 < t < T``. The start and the end of a
+            response are not included.
         candidates: the bounds at which a branch may start; see :meth:`Segmenter.chain`.
     """
 

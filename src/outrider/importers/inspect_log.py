@@ -166,7 +166,7 @@ def _verified(scores: Mapping[str, Mapping[str, Any]], notes: Notes) -> dict[str
 
 def _tokens(response: Sequence[Any], output: Mapping[str, Any], sample: Mapping[str, Any], header: Any) -> int | None:
     """Return the number of output tokens of a sample; None if unknown. If the response has several assistant messages,
-    the number covers all calls of the model, because the log has no other count. This includes calls in which the model
+    the number covers all calls to the model, because the log has no other count. This includes calls in which the model
     served as an LLM judge.
     """
     if sum(message.get("role") == "assistant" for message in response) > 1:

@@ -43,7 +43,7 @@ class LocalLearner:
     ``update`` gets all rows on every rank; each rank computes its share of the rows, and gradients are summed. Rows
     that cannot change the gradient are skipped, but stay in every denominator. An optimizer batch with a non-finite
     loss or gradient, or without any advantage, is skipped and counted. All log-probabilities of a step must have the
-    same mode, since ratios between modes are meaningless.
+    same mode (temperature, top-p and top-k), since a ratio of log-probabilities of different modes has no meaning.
 
     Args:
         model: the model, prepared for ``path`` (:func:`outrider.sample.ready.ready`).

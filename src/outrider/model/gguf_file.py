@@ -105,7 +105,8 @@ def _place(file: Path) -> Path:
 
 
 def precision_of(folder: str) -> str:
-    """Describe the precision that a converted folder's weights had in the GGUF file; empty for other folders."""
+    """Describe the precision that a converted folder's weights had in the GGUF file; return an empty string
+    for other folders."""
     try:
         source = json.loads((Path(folder) / SOURCE).read_text("utf-8"))
     except (OSError, ValueError):

@@ -102,7 +102,8 @@ class Search(TurnTable):
         return MakeSearch(self)
 
     def example_turns(self, problem: Problem) -> list[str]:
-        """Return three turns: searches for the first and the second half of the question's words, and an answer."""
+        """Return three turns: a search for the first half of the question's words, a search for the second half, and an
+        answer."""
         words = re.findall(r"\w+", str(problem.metadata.get("question", problem.prompt))) or ["1"]
         half = (len(words) + 1) // 2
         queries = (words[:half], words[half:] or words)

@@ -43,7 +43,7 @@ class Verifiers(TurnTask):
     taskset: str = Field(
         min_length=1,
         description=(
-            "id of an installed environment for the package verifiers, or name of a module in the recipe's folder"
+            "id of an installed environment of the package `verifiers`, or name of a module in the recipe's folder"
         ),
     )
     config: dict[str, Any] = Field(

@@ -106,8 +106,8 @@ def letters(text: str) -> set[str]:
 
 
 def last_of_chain(text: str) -> str:
-    """Return the last side of an equation between names and numbers, such as 1 + 2 = x = 3. For any other text, return
-    an empty text.
+    """Return the last side of a chain of equalities between names and numbers, such as 3 for 1 + 2 = x = 3. For any
+    other text, return an empty string.
 
     >>> last_of_chain("1 + 2 = x = 3"), last_of_chain("x + y = 3")
     ('3', '')

@@ -173,7 +173,7 @@ def _is_part(text: str, start: int, end: int) -> bool:
 
 
 def _found(text: str) -> _Found | None:
-    """Return the last expression of a canonical text."""
+    """Return the last expression of a text in canonical form."""
     words = _words(text)
     edges = [(0, 0), *((word.start, word.end) for word in words), (len(text), len(text))]
     for after in range(len(edges) - 2, -1, -1):

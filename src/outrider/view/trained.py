@@ -62,7 +62,7 @@ def trained_tokens(
     advantages: Sequence[float | None],
     clip: ClipBounds | None,
 ) -> list[TrainedToken | None]:
-    """Return the training values of a rollout's own tokens, one entry per token.
+    """Return ratio and clipping in the rollout's last update, for each token after its prefix.
 
     A value is None for observed tokens, and for all tokens of a rollout without an update. If the clip applies to the
     response, the response's ratio is the geometric mean over the rollout's own tokens.

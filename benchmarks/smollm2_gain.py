@@ -1,0 +1,99 @@
+"""What GRPO gains on SmolLM2-135M in the setting as shipped, where every step has new problems; seeds 1 to 3.
+
+Written down before the first run: seeds 1 to 3, the setting's own budget of 200,000 generated tokens and its 60
+held-out problems with 16 samples each, one process per run. ``sample.rows`` and ``learn.micro_tokens`` are given, so
+that machines of other sizes compute the same passes.
+
+``python benchmarks/smollm2_gain.py [--runs DIR]`` makes the runs that DIR lacks, about an hour of a core each, and
+writes pass@k before and after with 95 % intervals over seeds and problems (:mod:`outrider.bench.crossed`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _machine import keep
+
+from outrider.arrays import Floats
+from outrider.bench.crossed import Estimate, Measured, difference, estimate
+from outrider.measure.passk import pass_at_k
+from outrider.runs.folder import RunFolder
+
+SEEDS = (1, 2, 3)
+SIZES = (1, 4, 8, 16)
+WORDS = ("--setting", "smollm2", "train.ranks=1", "train.trackers=[]", "sample.rows=128", "learn.micro_tokens=2048")
+
+
+def trained(folder: Path, seed: int) -> Path:
+    """The run of a seed; one that was interrupted goes on."""
+    run = folder / f"grpo-{seed}"
+    if not (run / "table.md").exists():
+        again = ["--resume"] if run.exists() else []
+        command = [sys.executable, "-m", "outrider", "train", "grpo", *WORDS, f"seed={seed}", "--out", str(run), *again]
+        subprocess.run(command, check=True)
+    return run
+
+
+def tallies(run: Path) -> list[dict[str, dict[str, Any]]]:
+    """Counts of the first and of the last evaluation, by problem."""
+    files = sorted((run / "evaluations").glob("step-*.json"))
+    read = (json.loads(file.read_text())["tallies"] for file in (files[0], files[-1]))
+    return [{tally["problem"]: tally for tally in each} for each in read]
+
+
+def gains(every: list[list[dict[str, dict[str, Any]]]], level: str = "") -> dict[str, Any]:
+    """pass@k before, after and the change, of all problems or of one level."""
+    problems = sorted(name for name, tally in every[0][0].items() if level in ("", tally["level"]))
+
+    def values(when: int, k: int) -> Floats:
+        counts = [[run[when][name] for name in problems] for run in every]
+        return np.stack(
+            [pass_at_k([one["scorable"] for one in row], [one["successes"] for one in row], k) for row in counts]
+        )
+
+    told: dict[str, Any] = {"problems": len(problems)}
+    for k in SIZES:
+        before, after = (Measured(found := values(when, k), np.ones_like(found)) for when in (0, 1))
+        told[f"pass@{k}"] = {
+            "before": float(before.totals_SP.mean()),
+            "after": rounded(estimate(after)),
+            "change": rounded(difference(before, after)),
+            "by_seed": (after.totals_SP - before.totals_SP).mean(1).round(4).tolist(),
+        }
+    return told
+
+
+def rounded(found: Estimate) -> dict[str, float]:
+    return {name: round(getattr(found, name), 4) for name in ("value", "low", "high")}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--runs", type=Path, default=Path("runs/smollm2-gain"), metavar="DIR", help="folder of the runs"
+    )
+    runs = [trained(parser.parse_args().runs, seed) for seed in SEEDS]
+    every = [tallies(run) for run in runs]
+    last = [RunFolder(run).metrics()[-1] for run in runs]
+    levels = sorted({tally["level"] for tally in every[0][0].values()})
+    keep(
+        "smollm2_gain",
+        {
+            "seeds": SEEDS,
+            "tokens": [row["tokens"] for row in last],
+            "steps": [row["step"] for row in last],
+            "entropy_of_last_step": [round(row["entropy"], 4) for row in last],
+            "all": gains(every),
+            **{f"level {level}": gains(every, level) for level in levels},
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()
