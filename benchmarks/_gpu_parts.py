@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from _gpu_measure import begin, device_peak, rate, timed
 from _gpu_model import Size, new_model, recipe_of
+from torch.autograd import DeviceType
 from torch.nn import functional as F
 from torch.profiler import profile, supported_activities
 
@@ -120,10 +121,12 @@ def operations(size: Size, folder: Path, deterministic: bool) -> dict[str, Any]:
     with profile(activities=list(supported_activities())) as profiled:
         start = begin()
         result = rate(learned(learner, size), start)
+    # of kernels on a GPU; the operations that started them have the same seconds once more
     there = torch.cuda.is_available()
     seconds = {
         event.key: (event.self_device_time_total if there else event.self_cpu_time_total) / 1e6
         for event in profiled.key_averages()
+        if (event.device_type is DeviceType.CUDA) == there and not event.is_user_annotation
     }
     largest = sorted(seconds, key=seconds.__getitem__, reverse=True)[:MOST_OPERATIONS]
     return {**result, "operations": {name: round(seconds[name], 4) for name in largest}}

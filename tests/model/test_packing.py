@@ -143,19 +143,23 @@ def test_a_kernel_is_compared_with_sdpa_before_its_first_use(
         return unpadded._varlen_agrees(torch.device("cpu"), torch.bfloat16)
 
     assert 0 < gap() < unpadded._BOUND
-    assert agrees()
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        assert agrees()
     wrong = {
         "reversed": lambda *a, **k: naive(*a, **k).flip(0),
         "another scale": lambda *a, **k: naive(*a, **{**k, "scale": 1.3 * k["scale"]}),
         "one token more": lambda *a, **k: naive(*a, **{**k, "window_size": (k["window_size"][0] + 1, 0)}),
+        "NaN": lambda *a, **k: naive(*a, **k) * float("nan"),
+        "NaN gradients": lambda *a, **k: naive(*a, **k) + (0 * a[0]).sum().sqrt() * 0,
+        "NaN of a window": lambda *a, **k: naive(*a, **k) * (float("nan") if k["window_size"][0] >= 0 else 1.0),
         "wrong gradients": lambda *a, **k: 2 * naive(*a, **k) - naive(*a, **k).detach(),
     }
     for name, kernel in wrong.items():
-        if name == "one token more" and window is None:
+        if name in ("one token more", "NaN of a window") and window is None:
             continue
         with monkeypatch.context() as patch:
             patch.setattr(kernels, "varlen_attn", kernel)
-            assert gap() > unpadded._BOUND, name
+            assert not gap() <= unpadded._BOUND, name
             assert not agrees()
 
     def absent(*_: object, **__: object) -> torch.Tensor:

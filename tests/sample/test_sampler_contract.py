@@ -319,6 +319,14 @@ def test_vllm_samples_after_sleep_and_sync(policy: Policy, engine: VllmEngine, m
         assert not engine._asleep
 
 
+def test_an_engine_that_a_failed_sync_left_asleep_is_lost() -> None:
+    """vLLM itself would wait for ever."""
+    engine = VllmEngine.__new__(VllmEngine)
+    engine._asleep = True
+    with pytest.raises(EngineLostError, match="no weight sync has woken it"):
+        engine.complete([])
+
+
 @needs_vllm_here
 def test_an_engine_that_fails_is_lost(policy: Policy, engine: VllmEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """As one whose memory runs out, or whose kernels know no such heads, which shows when it first draws."""

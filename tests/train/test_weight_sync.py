@@ -233,3 +233,21 @@ def test_a_sampler_sleeps_from_each_update_to_the_next_sync(tmp_path: Path, monk
     assert main(["train", "grpo", *words, "--out", str(tmp_path / "run")]) == 0
     in_turn = [name for name, before in zip(seen, ["", *seen], strict=False) if name != before]
     assert in_turn == ["take", "sample"] + 2 * ["sleep", "update", "take", "sample"]
+
+
+def test_a_sampler_that_fails_to_sleep_loses_no_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[int] = []
+
+    def sleep(sampler: LocalSampler) -> None:
+        calls.append(1)
+        if len(calls) == 2:
+            raise EngineLostError("vLLM fails in this process")
+
+    monkeypatch.setattr(LocalSampler, "sleep", sleep, raising=False)
+    words = ["train={problems: 2, steps: 3, tokens: null, ranks: 1, trackers: [], save_every: 100}", "explore.0.n=4"]
+    words += ["evaluate={before: false, after: false}", "sample.max_tokens=24"]
+    assert main(["train", "grpo", *words, "--out", str(tmp_path / "run")]) != 0
+    assert "after step 1" in capsys.readouterr().err
+    assert (tmp_path / "run/checkpoints/step-00000001").is_dir()

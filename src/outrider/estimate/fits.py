@@ -71,7 +71,9 @@ def vllm_share(recipe: Recipe) -> float:
 
 
 def _sleeps(recipe: Recipe) -> bool:
-    return isinstance(recipe.engine.sampler, Vllm) and recipe.engine.sampler.sleep
+    """Whether vLLM sleeps whenever the learner computes; entropies are computed while vLLM is awake."""
+    sampler = recipe.engine.sampler
+    return isinstance(sampler, Vllm) and sampler.sleep and not recipe.reads_entropies
 
 
 def verdict(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> str:

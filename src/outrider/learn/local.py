@@ -28,6 +28,7 @@ from outrider.model.compute import PACKED, ComputePath
 from outrider.model.head import TokenStatistics
 from outrider.model.load import Policy, save_policy
 from outrider.model.lora import write_adapter
+from outrider.model.unpadded import attention_on
 from outrider.model.weights_file import named_weights, write_weights
 from outrider.objective.tokens import TokenBatch
 from outrider.record import Ids
@@ -66,6 +67,8 @@ class LocalLearner:
     ) -> None:
         self.model, self.options, self.loss = model, options, loss
         self.ranks, self.dtype, self.path = ranks or OneProcess(), dtype, path
+        # compares the kernel now: a recomputed layer must run the same operations in both passes
+        attention_on(next(model.parameters()).device, dtype)
         if options.recomputes:
             recompute_layers(model)
         self.held = hold(model, path, self.ranks, dtype)

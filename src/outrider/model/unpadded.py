@@ -113,18 +113,25 @@ def _has_varlen() -> bool:
 def _varlen_agrees(device: torch.device, dtype: torch.dtype) -> bool:
     """Whether PyTorch's kernel runs on this device and agrees with ``sdpa`` to within ``_BOUND``."""
     try:
-        gap = max(gap_to_sdpa(varlen_attn, device, dtype, window) for window in (None, 3))
-    except (RuntimeError, NotImplementedError):  # a GPU that is too old for the kernel, or a build without the kernel
+        # a NaN is at most nothing
+        return all(gap_to_sdpa(varlen_attn, device, dtype, window) <= _BOUND for window in (None, 3))
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError:  # a GPU that is too old for the kernel, or a build without the kernel
         return False
-    return gap <= _BOUND
 
 
-@torch.enable_grad()
 def gap_to_sdpa(kernel: Unpadded, device: torch.device, dtype: torch.dtype, window: int | None) -> float:
     """Return the largest difference from ``sdpa`` in float32, over all outputs and gradients of a kernel.
 
-    The comparison uses three sequences of 1, 5 and 9 tokens, and two query heads per key head.
+    The comparison uses three sequences of 1, 5 and 9 tokens, and two query heads per key head. A NaN gives NaN.
     """
+    # whatever surrounds the first use: a sampler's inference mode, or a learner's autocast
+    with torch.inference_mode(False), torch.enable_grad(), torch.autocast(device.type, enabled=False):
+        return _gap(kernel, device, dtype, window)
+
+
+def _gap(kernel: Unpadded, device: torch.device, dtype: torch.dtype, window: int | None) -> float:
     lengths, heads, keys, size, scale = (1, 5, 9), 4, 2, 64, 0.125
     generator = torch.Generator().manual_seed(0)
 
@@ -143,7 +150,8 @@ def gap_to_sdpa(kernel: Unpadded, device: torch.device, dtype: torch.dtype, wind
 
     found = _with_gradients(unpadded, (q, k, v), grad)
     wanted = _with_gradients(padded, (q.float(), k.float(), v.float()), grad.float())
-    return max(float((a.float() - b).abs().max()) for a, b in zip(found, wanted, strict=True))
+    # a tensor's maximum keeps a NaN, which Python's would drop
+    return float(torch.stack([(a.float() - b).abs().max() for a, b in zip(found, wanted, strict=True)]).max())
 
 
 def _with_gradients(

@@ -117,8 +117,11 @@ class VllmEngine:
         """Return vLLM's ``RequestOutput`` for each job, in order.
 
         Raises:
-            EngineLostError: vLLM fails, for example because memory runs out.
+            EngineLostError: vLLM fails, for example because memory runs out, or a weight sync failed and left vLLM
+                asleep.
         """
+        if self._asleep:  # vLLM would wait for ever
+            raise EngineLostError("vLLM sleeps in this process, since no weight sync has woken it")
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 

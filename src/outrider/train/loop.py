@@ -152,10 +152,10 @@ class Trainer:
         with self.clock.phase("credit"):
             kept, prefix = self.all_rows, self.recipe.objective.prefix
             rows, groups = assign(explored, self.recipe.credit, step, kept, self.encode, prefix, self.token_texts)
+        self.sync_weights.sleep()  # while there is a state to save, since an engine may fail
         self.snapshot = b""  # during an update, the state is not consistent and cannot be saved
         tokens = self.counters.tokens + sum(group.generated_tokens for group in groups)
         with self.ahead.exploring(step + 1, self._spent(step, tokens)), self.clock.phase("learn"):
-            self.sync_weights.sleep()
             # update before the counters advance, since the learning rate depends on the budget spent before this step
             learned, lost_groups, self.notices, logprobs = self.learner.update(rows, self.progress)
         self._lost = self.ahead.error

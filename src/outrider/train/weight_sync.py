@@ -121,7 +121,7 @@ class WeightSync:
     def sleep(self) -> None:
         """Free the sampler's device memory until the next sync, if the sampler supports this."""
         if isinstance(self._sampler, Sleeps):
-            self._sampler.sleep()
+            self._ranks.together(self._sampler.sleep)
 
     def _give(self, version: int) -> dict[str, int]:
         """Pass the weights to this rank's sampler, in memory if both sampler and learner support this."""
