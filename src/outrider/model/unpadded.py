@@ -44,7 +44,8 @@ def attention_on(device: torch.device, dtype: torch.dtype) -> Kernel:
 def kernel_for(q_1HTD: Tensor) -> Unpadded | None:
     """Return the kernel for these queries; None if sequences have to be padded."""
     name, size = attention_on(q_1HTD.device, q_1HTD.dtype), q_1HTD.shape[-1]
-    return None if size % 8 or size > _LARGEST_HEAD else UNPADDED.get(name)
+    fits = name != "varlen" or (size % 8 == 0 and size <= _LARGEST_HEAD)  # flash-attn pads a head itself
+    return UNPADDED.get(name) if fits else None
 
 
 def flash_attn(
@@ -113,7 +114,7 @@ def _has_varlen() -> bool:
 def _varlen_agrees(device: torch.device, dtype: torch.dtype) -> bool:
     """Whether PyTorch's kernel runs on this device and agrees with ``sdpa`` to within ``_BOUND``."""
     try:
-        # a NaN is at most nothing
+        # a comparison with NaN is False
         return all(gap_to_sdpa(varlen_attn, device, dtype, window) <= _BOUND for window in (None, 3))
     except torch.OutOfMemoryError:
         raise
