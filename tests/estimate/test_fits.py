@@ -126,3 +126,6 @@ def test_sleeping_vllm_and_an_update_need_their_memory_in_turn() -> None:
     small, large = need("memory: 0.1, sleep: true"), need("memory: 0.8, sleep: true")
     assert small == alone + VLLM_BUFFERS < need("memory: 0.1")
     assert large == held + 64 * GIB + LIBRARIES < need("memory: 0.8")
+    # entropies of rollouts are computed by the learner while vLLM is awake
+    awake = setup_of("engine.sampler={vllm: {memory: 0.8, sleep: true}}", "objective.entropy.target=0.2")
+    assert needed(awake, HALF, "qwen2", gpu(80)) == need("memory: 0.8")
