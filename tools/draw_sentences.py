@@ -1,7 +1,8 @@
 """Sentences of the project, drawn at random with their place, for a reader who says whether they are plain.
 
 Usage: ``python tools/draw_sentences.py SEED [N]``: N (10) each from pages, descriptions of options, and docstrings.
-Each comes with what a reader has beside it: the paragraph of a page, the option's type and default, or the signature.
+Each comes with what a reader has beside it: a page's title, heading and paragraph, an option's type, default and
+group, or a signature with its docstring and the first lines of its code.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from check_language import sentences
 ROOT = Path(__file__).parents[1]
 SHORTEST = 6
 """Words; shorter texts are headings and labels."""
+SECTIONS = ("Args:", "Attributes:", "Raises:", "Returns:", "Yields:")
 
 
 def of_pages(root: Path) -> Iterator[str]:
@@ -26,11 +28,17 @@ def of_pages(root: Path) -> Iterator[str]:
         if path.name == "log.md":
             continue
         text = re.sub(r"(?s)```.*?```", "", path.read_text("utf-8"))
+        title = heading = before = ""
         for block in re.split(r"\n\s*\n", text):
+            paragraph = " ".join(block.split())
+            if block.startswith("#"):
+                heading, before = paragraph.lstrip("# "), ""
+                title = title or heading
+            place = f"{path.relative_to(root)} ({title}; {heading})\n    before: {before}\n    paragraph: {paragraph}"
             for sentence in sentences(block):
                 if len(sentence.split()) >= SHORTEST:
-                    paragraph = " ".join(block.split())
-                    yield f"{path.relative_to(root)}\n    paragraph: {paragraph}\n    SENTENCE: {sentence}"
+                    yield f"{place}\n    SENTENCE: {sentence}"
+            before = paragraph
 
 
 def of_options(root: Path) -> Iterator[str]:
@@ -39,10 +47,11 @@ def of_options(root: Path) -> Iterator[str]:
         for node in ast.walk(tree):
             if not isinstance(node, ast.ClassDef):
                 continue
+            about = (ast.get_docstring(node) or "").split("\n\n")[0].replace("\n", " ")
             for field in node.body:
                 if isinstance(field, ast.AnnAssign) and (text := description(field.value)):
-                    option = ast.unparse(field.target), ast.unparse(field.annotation), default(field.value)
-                    yield f"{path}: {node.name}.{option[0]}: {option[1]} = {option[2]}\n    SENTENCE: {text}"
+                    option = f"{ast.unparse(field.target)}: {ast.unparse(field.annotation)} = {default(field.value)}"
+                    yield f"{path}: {node.name}.{option}\n    {node.name}: {about}\n    SENTENCE: {text}"
 
 
 def of_docstrings(root: Path) -> Iterator[str]:
@@ -54,10 +63,28 @@ def of_docstrings(root: Path) -> Iterator[str]:
             ):
                 continue
             place = "module" if isinstance(node, ast.Module) else signature(node)
-            whole = " ".join(re.sub(r"(?m)^\s*\.\. .*", "", without_doctests(text)).split())
-            for sentence in re.split(r"(?<=[.!?])\s+", whole):
-                if len(sentence.split()) >= SHORTEST and ":math:" not in sentence:
-                    yield f"{path}: {place}\n    docstring: {whole[:700]}\n    SENTENCE: {sentence}"
+            whole = " ".join(without_doctests(text).split())
+            for part in parts(text):
+                for sentence in re.split(r"(?<=[.!?])\s+", part):
+                    if len(sentence.split()) >= SHORTEST and ":math:" not in sentence:
+                        yield f"{path}: {place}\n    docstring: {whole}{code(node)}\n    SENTENCE: {sentence}"
+
+
+def parts(docstring: str) -> Iterator[str]:
+    """Paragraphs of a docstring and items of its lists, without doctests, formulas, tables and code."""
+    for block in re.split(r"\n\s*\n", without_doctests(docstring)):
+        head, *items = re.split(r"\n {4}(?=\S)", block.rstrip())
+        if head in SECTIONS:
+            yield from (" ".join(item.split()) for item in items)
+        elif not block.startswith((" ", "..", "===")):
+            yield from (" ".join(item.split()) for item in re.split(r"(?m)^[-*] ", block))
+
+
+def code(node: ast.Module | ast.ClassDef | ast.FunctionDef) -> str:
+    """Return the first ten lines of a function or class after its docstring."""
+    lines = [line for part in node.body[1:] for line in ast.unparse(part).split("\n")]
+    shown = [] if isinstance(node, ast.Module) else lines[:10]
+    return "".join(f"\n    code:   {line}" for line in shown)
 
 
 def without_doctests(text: str) -> str:
