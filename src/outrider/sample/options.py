@@ -14,7 +14,7 @@ ROWS, SHARE = 256, 0.5
 
 
 class SampleOptions(Options):
-    """Options of sampling, including the compute path."""
+    """Options of sampling."""
 
     temperature: float = Field(
         1.0,
