@@ -1,8 +1,8 @@
 """Saves and loads checkpoints. A checkpoint has the complete state of a run, so that the run can resume as if it had
 never been interrupted.
 
-Checkpoints contain no random state, because the seed of each rollout is a hash of the rollout's identity, such as its
-group and index (:mod:`outrider.record.identity`).
+Checkpoints contain no random state, because every random draw has its own seed: a hash of the draw's identity, such as
+a rollout's group and index (:mod:`outrider.record.identity`).
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ class SampleOptions(Options):
     rows: Auto | Annotated[int, Field(ge=1)] = Field(
         AUTO,
         description=(
-            "maximum number of responses that a process decodes together in one batch; auto: as many as fit in memory "
-            "during training, otherwise 256"
+            "maximum number of responses that a process decodes together in one batch; auto: during training, as "
+            "many as fit in memory; otherwise, 256"
         ),
     )
     path: Literal["auto", "fused", "packed", "plain"] = Field(

@@ -40,7 +40,7 @@ class Trajectory:
         request: request with ``n = 1`` for this rollout.
         replayed: if the rollout continues a prefix of another rollout, the turns of this prefix that must still be sent
             to the environment, each with the observation that follows it.
-        turn: tokens of the current turn. If the prefix ends within the turn, they include the prefix's tokens.
+        turn: tokens of the current turn so far, including tokens that were copied from another rollout.
         turns: number of turns sent to the environment.
         heard: observations so far, whose positions in the rollout's text are set when the rollout is complete.
         stop: stop reason, or None while the rollout continues.
@@ -77,8 +77,8 @@ class Trajectory:
     def draw(self) -> SampleRequest:
         """The request for the next turn.
 
-        The request for a later turn has the rollout so far as its prefix, so that the turn's seed depends only on the
-        rollout's id and the number of tokens in the prefix.
+        The request for a later turn has the rollout so far as its prefix, which determines the turn's
+        seed together with the rollout's id.
         """
         if not self._own:
             return self.request

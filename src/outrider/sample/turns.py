@@ -29,8 +29,8 @@ class TurnSampler:
 
     The first turn uses the rollout's seed, and a later turn uses a seed that depends on the rollout's id and on the
     position of the turn's first token. If a rollout is a branch (continues a prefix of another rollout), the turns in
-    the prefix are sent to a new environment, which must reply as it did before. All rollouts of a group have
-    environments with the same seed.
+    the prefix are sent to a new environment, whose replies must be the same tokens as in the prefix. All rollouts of a
+    group have environments with the same seed.
 
     A response has at most ``max_tokens`` tokens, including observations.
 

@@ -83,8 +83,8 @@ class VllmServer:
         return self._adapter or self._base
 
     def complete(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Request one completion. ``model`` in ``body`` is the base model or the name of an adapter that the server has
-        loaded.
+        """Request one completion. ``model`` in ``body`` is the name of the base model, or of an adapter that the server
+        has loaded.
 
         Raises:
             ServerLostError: the server does not answer in time.
