@@ -46,9 +46,9 @@ class Interventions:
     estimates the effect from the counts.
 
     If the token ends the response or is at the length limit, no continuation is sampled. In this case, the verdict on
-    the response up to this token counts ``k`` times. A continuation depends only on the seed, the rollout, the position, the token (kept or
-    replaced) and the continuation's index. A larger ``k`` therefore only adds continuations; the first ones do not
-    change.
+    the response up to this token counts ``k`` times. A continuation depends only on the seed, the rollout, the
+    position, the token (kept or replaced) and the continuation's index. A larger ``k`` therefore only adds
+    continuations; the first ones do not change.
 
     Source: STILL report, arXiv 2508.07534, Eqs. 5 and 6.
     """

@@ -28,8 +28,8 @@ SCHEMA_VERSION = 1
 
 
 def tokens_command(run: Path, options: TokensAnalysis, plan: AnalysisPlan, out: Path) -> int:
-    """Write statistics (:class:`TokenValues`, ``docs/analyse.md``) of every token in the rollouts of ``plan``, and print
-    a summary.
+    """Write statistics of every token in the rollouts of ``plan`` (:class:`TokenValues`, ``docs/analyse.md``), and
+    print a summary.
 
     Raises:
         UserError: the model does not exist, the rollouts are from another model, or ``out`` contains other files.

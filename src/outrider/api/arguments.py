@@ -87,8 +87,8 @@ _OF_TASK = ("data", "eval_data", "prompt", "reward", "reward_weights", "success_
 
 
 def _task(given: RecipeArguments, folder: Path, rows: dict[Path, bytes]) -> Any:
-    """Return what a recipe would contain under ``task``, or the task object that was given as ``data``. If data rows are
-    in memory, add them to ``rows``, keyed by the path of the file to write."""
+    """Return what a recipe would contain under ``task``, or the task object that was given as ``data``. If data rows
+    are in memory, add them to ``rows``, keyed by the path of the file to write."""
     data, eval_data = given.get("data"), given.get("eval_data")
     prompt, reward, environment = given.get("prompt"), given.get("reward"), given.get("environment")
     if isinstance(data, Task):

@@ -21,8 +21,8 @@ from outrider.verify.weighted_sum import WeightedSum
 def verifier_of(reward: Any, weights: Sequence[float] | None = None, success_at: float | None = None) -> Any:
     """Return the verifier that the argument ``reward`` of :func:`outrider.train` describes.
 
-    A verifier instance, a verifier's name, or a mapping such as ``{"math": {"boxes": "all"}}`` is returned unchanged. An
-    importable function is called in separate processes, so that a hanging call can be killed. Any other function is
+    A verifier instance, a verifier's name, or a mapping such as ``{"math": {"boxes": "all"}}`` is returned unchanged.
+    An importable function is called in separate processes, so that a hanging call can be killed. Any other function is
     called in the run's own process. A list of rewards becomes a weighted sum.
 
     Args:

@@ -130,7 +130,7 @@ class Run:
         return made.findings
 
     def plot(self) -> Figure:
-        """Plot reward, pass@1, entropy and the numbers of solved, mixed and unsolved groups over training. A last plot
+        """Plot reward, pass@1, entropy and the shares of solved, mixed and unsolved groups over training. A last plot
         shows pass@k before and after training."""
         from outrider.screen.curves import curves_figure
         from outrider.screen.notebook import show_figures

@@ -62,9 +62,9 @@ class Session:
                     break
 
     If the ``for`` loop runs to the last step, all results are bit-identical to those of ``outrider.train``, including
-    evaluations and checkpoints. If the ``with`` block ends before the run's last step, a checkpoint is saved, unless an error ended the
-    block. If the block ends after the last step, :meth:`finish` is called. On SIGTERM, a checkpoint of the state after
-    the last finished step is saved.
+    evaluations and checkpoints. If the ``with`` block ends before the run's last step, a checkpoint is saved, unless an
+    error ended the block. If the block ends after the last step, :meth:`finish` is called. On SIGTERM, a checkpoint of
+    the state after the last finished step is saved.
 
     Args:
         callbacks: hooks, see :class:`outrider.Callback`.
