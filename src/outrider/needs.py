@@ -1,4 +1,4 @@
-"""Names the data that a component can request from the engines, besides rollouts and their log-probabilities."""
+"""The kinds of data that a recipe's component can request from the engines, besides rollouts and log-probabilities."""
 
 from __future__ import annotations
 

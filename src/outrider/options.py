@@ -16,7 +16,7 @@ AUTO: Auto = "auto"
 
 
 class Options(BaseModel):
-    """The options of one component, such as a stage, a shaper or a loss. The type and range of each option are checked.
+    """The options of one component of a recipe, such as a policy loss. The type and range of each option are checked.
 
     Each field of the class is an option. Private attributes contain the component's state. An unknown key is an error.
     A string such as ``"3"`` is also an error for a numeric option, since YAML distinguishes strings from numbers.

@@ -7,7 +7,7 @@ A package declares components in its ``pyproject.toml``::
 
 A recipe can then use the name ``retry``. If there is no entry point, the recipe uses the import path
 ``my_package.retry:Retry``, or ``my_methods.py:Retry`` for a class in a file. Importing a component runs its module's
-code. A task names its environment in the same way.
+code. A task can name its environment by an import path or an entry point too.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ def load_component(name: str, base: Any, a_noun: str) -> type[Options]:
         a_noun: the noun that error messages use for the component, with its article, such as "a component".
 
     Raises:
-        UserError: the component cannot be imported, is of another kind, or has an attribute or method that Outrider has
-            renamed.
+        UserError: the component cannot be imported, has another base class, or uses the old name of a renamed attribute
+            or method.
     """
     where = import_path_of(name)
     found = load_object(where, a_noun.partition(" ")[2])
@@ -185,10 +185,10 @@ def provenances_in(value: Any) -> dict[str, Provenance]:
 
 
 def refuse_main(options: BaseModel, processes: int) -> None:
-    """Raise an error if a run with several processes uses a component that exists only in this process.
+    """Raise an error if a run with several processes uses a component that other processes cannot import.
 
     Raises:
-        UserError: a component is defined in ``__main__`` or inside a function.
+        UserError: a component's class is defined in ``__main__`` or inside a function.
     """
     if processes == 1:
         return
@@ -201,7 +201,7 @@ def refuse_main(options: BaseModel, processes: int) -> None:
 
 
 def provenance_of(cls: type) -> Provenance:
-    """Return the provenance of a third-party class, with its module's distribution and a hash of its source."""
+    """Return the origin of a third-party class: its import path, its installed package and a hash of its source."""
     where = import_path_of(written_name(cls))
     try:
         text = source_of(where)
@@ -234,7 +234,8 @@ def _distribution(module: str) -> str:
 
 
 def _reduce_class(cls: type) -> Any:
-    """Pickle a class from a file by the file's path, because the file's module exists only in this process."""
+    """Pickle a class that was loaded from a Python file as the file's path and the class's name. Other processes cannot
+    import the file as a module."""
     where = getattr(sys.modules.get(cls.__module__), "__outrider_path__", None)
     return cls.__qualname__ if where is None else (load_object, (f"{where}:{cls.__qualname__}",))
 

@@ -39,10 +39,11 @@ def cells(row: Measured) -> list[str]:
 
 def _table(rows: Sequence[Measured]) -> str:
     paths = Counter(row.path for row in rows)
-    counts = ", ".join(f"{paths[path]} {path}" for path in ("fused", "packed", "plain", "refused"))
+    counts = ", ".join(f"{paths[path]} {path}" for path in ("fused", "packed", "plain"))
     torch_version = torch.__version__.split("+")[0]
     versions = f"transformers {transformers.__version__}, PyTorch {torch_version}, peft {peft.__version__}"
-    lines = [f"{len(rows)} model types were tested with {versions}: {counts}.", ""]
+    tested = f"{len(rows)} model types were tested with {versions}. By path: {counts}."
+    lines = [f"{tested} The other {paths['refused']} are not supported (*refused*).", ""]
     lines.append("| family | class | path | difference | adapter | bfloat16 | remarks |")
     lines.append("|---|---|---|---:|---|---:|---|")
     return "\n".join([*lines, *(f"| {' | '.join(cells(row))} |" for row in rows), ""])

@@ -1,1 +1,2 @@
-"""Analyses that run the model: exact entropies, gradient norms and interventions."""
+"""Analyses of a run's rollouts with a model: entropies and gradient norms of all tokens, and the effect of replacing a
+token."""

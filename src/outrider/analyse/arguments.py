@@ -127,8 +127,8 @@ class Intervene(RolloutSelection):
         8,
         ge=1,
         description=(
-            "number of continuations to sample after each token; the original token and its replacement get the same "
-            "number"
+            "number of continuations to sample from a tested position, with the original token and again with its "
+            "replacement"
         ),
     )
     seed: int = Field(

@@ -67,7 +67,7 @@ class AnalysisFolder:
         """Return the content of ``about.json``.
 
         Raises:
-            UserError: the folder contains no analysis, or the file is damaged.
+            UserError: the folder contains no analysis, or ``about.json`` is damaged.
         """
         file = self.path / _ABOUT
         try:

@@ -1,4 +1,5 @@
-"""Computes log-probabilities, entropies and norms for given tokens, with packed sequences and a chunked LM head."""
+"""Computes log-probabilities, entropies and gradient norms of given tokens, with packed sequences and a chunked LM
+head."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ AnyFloats = NDArray[np.floating]
 
 
 class TokenValues(NamedTuple):
-    r"""A policy's values for the T tokens after a rollout's prompt. All fields except the last have shape ``[T]``.
+    r"""Statistics of the T tokens after a rollout's prompt, under one policy. All fields except the last have shape
+    ``[T]``.
 
     The distribution at a token's position is :math:`p = \mathrm{softmax}(W h / \tau)`, where :math:`W` is the weight
     matrix of the LM head and :math:`h` is its input. :math:`e` is the token's one-hot vector.
@@ -69,11 +71,11 @@ def token_values(
     masses: Sequence[float] = (),
     micro_tokens: int = 4096,
 ) -> list[TokenValues]:
-    """Return the policy's values for each rollout's tokens after its prompt, in the order of ``rollouts``.
+    """Return statistics of the tokens after each rollout's prompt, under the policy, in the order of ``rollouts``.
 
-    The model's attention must use attention plans (:mod:`outrider.model.attention`). A call needs memory for a forward
-    pass over ``micro_tokens`` tokens and for a few chunks of logits (:data:`outrider.model.head.CHUNK`). These chunks
-    have the same size for every vocabulary. The split into micro-batches affects only the last bits of the results.
+    The model must accept packed sequences, as after :func:`outrider.model.attention.use_plans`. A call needs memory for
+    a forward pass over ``micro_tokens`` tokens and for a few chunks of :data:`outrider.model.head.CHUNK` logits. The
+    split into micro-batches affects only the last bits of the results.
     """
     sequences = [
         _Sequence(i, np.concatenate([r.prompt_ids, r.prefix_ids]), r.token_ids) for i, r in enumerate(rollouts)
@@ -97,8 +99,8 @@ def head_values(
     """Compute the fields of :class:`TokenValues` from hidden states, and return them as tensors. Only about ``chunk``
     logits are in memory at a time.
 
-    The precision is float32 or higher. The error norm is computed from the probabilities of all other tokens, so that
-    its relative error stays small for a token with a probability near 1.
+    The precision is float32 or higher. ``error_norms`` have a small relative error even for a token with a probability
+    near 1.
     """
     size = max(1, chunk // len(weight_VH))
     dtype = torch.promote_types(hidden_NH.dtype, torch.float32)

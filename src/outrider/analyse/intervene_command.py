@@ -45,10 +45,10 @@ class Interventions:
     mean accuracy with the kept token minus the mean accuracy with its replacement. :mod:`outrider.measure.intervention`
     estimates the effect from the counts.
 
-    If the token ends the response or is at the length limit, no continuation is sampled. The response is verified once
-    and counts ``k`` times. A continuation depends only on the seed, the rollout, the position, the token (kept or
-    replaced) and the continuation's index. A larger ``k`` therefore only adds continuations; the first ones do not
-    change.
+    If the token ends the response or is at the length limit, no continuation is sampled. In this case, the verdict on
+    the response up to this token counts ``k`` times. A continuation depends only on the seed, the rollout, the
+    position, the token (kept or replaced) and the continuation's index. A larger ``k`` therefore only adds
+    continuations; the first ones do not change.
 
     Source: STILL report, arXiv 2508.07534, Eqs. 5 and 6.
     """
@@ -70,7 +70,12 @@ class Interventions:
     def count_continuations(
         self, sites: Sequence[Site], problems: Mapping[str, Problem], branch: str
     ) -> list[ContinuationCounts]:
-        """Sample continuations after the kept or replaced token at each site, verify them, and count the results."""
+        """At each chosen position, sample ``k`` continuations and verify them. Return the counts of results.
+
+        Args:
+            branch: whether the continuations follow the original token (``KEPT``) or its most likely alternative
+                (``REPLACED``).
+        """
         paths = [site.path(branch) for site in sites]
         going = [self._goes_on(site, path) for site, path in zip(sites, paths, strict=True)]
         every = list(zip(sites, paths, going, strict=True))

@@ -28,7 +28,7 @@ def open_policy(run: Path, word: str) -> Policy:
 
     ``trained``: the run's exported model, or its newest checkpoint if no model has been exported yet. In a folder
     written by ``outrider evaluate``, ``trained`` is the evaluated model. ``start``: the run's initial model.
-    ``step-40``: the checkpoint after step 40. Any other ``word`` is the name of a model, as in a recipe.
+    ``step-40``: the checkpoint after step 40. Any other ``word`` is a model: a folder, a hub name or ``base:<name>``.
 
     Raises:
         UserError: the run has no such policy, or the policy cannot be loaded.
@@ -54,8 +54,8 @@ def refuse_foreign(policy: Policy, model: str, run: Path, rollouts: Sequence[Rol
     """Raise an error if the rollouts were sampled with another tokenizer or are too long for the policy's model.
 
     Raises:
-        UserError: a token is outside the vocabulary, the first response decodes to a different text, or a sequence is
-            longer than the model's context.
+        UserError: a token is outside the vocabulary, the first response does not decode to its stored text, or a
+            sequence is longer than the model's context.
     """
     vocabulary, context = policy.model.get_output_embeddings().weight.shape[0], context_length(policy.model)
     for rollout in rollouts:

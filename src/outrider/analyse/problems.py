@@ -18,8 +18,8 @@ BEYOND = 10_000
 
 
 def problems_of(run: Path, task: Task, evaluate: EvaluateOptions, split: str, ids: Iterable[str]) -> dict[str, Problem]:
-    """Return the problems with these ids. They are held-out problems if ``split`` is an evaluation, otherwise problems
-    of the training stream.
+    """Return the problems with these ids. If ``split`` is ``evaluate`` or ``greedy``, search the held-out problems;
+    otherwise, search the training problems.
 
     Raises:
         UserError: the task has no problem with one of the ids, so the rollouts are from another task.

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Chosen(NamedTuple):
-    """The chosen rollouts in one step. ``lengths`` has each rollout's number of sampled tokens, in the file's order."""
+    """The chosen rollouts of one step. ``lengths`` has each rollout's number of sampled tokens."""
 
     step: int
     lengths: list[int]
@@ -54,8 +54,8 @@ class AnalysisPlan(NamedTuple):
         limit: maximum number of rollouts per step; None: no limit.
         steps: the chosen rollouts of each step.
         digest: hash of the rollouts' tokens. A resumed analysis must have the same hash.
-        observed: number of tokens in the rollouts that no policy sampled, such as tool output. Analyses have no rows
-            for these tokens.
+        observed: number of tokens that come from the environment, such as tool output. The results contain no rows for
+            these tokens.
     """
 
     split: str
@@ -76,8 +76,7 @@ class AnalysisPlan(NamedTuple):
         """Divide the rollouts into parts with a cost of at most ``most``. A rollout with a higher cost forms a part of
         its own.
 
-        ``cost`` maps a rollout's number of sampled tokens to its cost. The parts depend only on these costs, so that a
-        resumed analysis computes the same batches, with bit-identical results.
+        ``cost`` maps a rollout's number of sampled tokens to its cost. A resumed analysis gets the same parts.
         """
         return [part for chosen in self.steps for part in _parts(chosen, cost, most)]
 
@@ -127,8 +126,8 @@ class Cost(NamedTuple):
     """The cost of an intervention, estimated before it runs.
 
     Attributes:
-        tokens: tokens to generate if every continuation is as long as the rest of its response, and if every chosen
-            token is in the middle of its section.
+        tokens: estimated number of tokens to generate, for continuations that are on average half as long as the
+            response.
         most_tokens: tokens to generate if every continuation reaches the length limit.
     """
 

@@ -20,10 +20,11 @@ KEPT, REPLACED = "kept", "replaced"
 class Site(NamedTuple):
     """The position in a response at which an intervention replaces the token.
 
+    A rollout may be a branch, which continues a prefix of another rollout's response.
+
     Attributes:
-        rollout: the rollout with the response.
-        at: index of the token among the rollout's tokens, not counting the inherited prefix of a branch.
-        values: the policy's values for the rollout's tokens, to which ``at`` also refers.
+        at: index of the token in ``rollout.token_ids``, which do not include the prefix of a branch.
+        values: statistics of ``rollout.token_ids``, such as entropies.
     """
 
     rollout: Rollout
@@ -32,21 +33,21 @@ class Site(NamedTuple):
 
     @property
     def position(self) -> int:
-        """Index of the token in the whole response, including the prefix of a branch."""
+        """Index of the token in the whole response, including the prefix if the rollout continues another rollout."""
         return self.rollout.branch_at + self.at
 
     @property
     def length(self) -> int:
-        """Number of tokens in the whole response, including the prefix of a branch."""
+        """Number of tokens in the whole response, including the prefix if the rollout continues another rollout."""
         return self.rollout.branch_at + len(self.rollout.token_ids)
 
     @property
     def tokens(self) -> dict[str, int]:
-        """Token ids by branch: the token itself (kept), and the most likely other token (replaced)."""
+        """The id of the token itself (key ``kept``) and of the most likely other token (key ``replaced``)."""
         return {KEPT: int(self.rollout.token_ids[self.at]), REPLACED: int(self.values.alternatives[self.at])}
 
     def path(self, branch: str) -> Ids:
-        """Return the response up to and including the kept or replaced token."""
+        """Return the tokens of the response before the site, followed by the token ``self.tokens[branch]``."""
         before = self.rollout.response_ids[: self.position]
         return np.append(before, self.tokens[branch]).astype(np.int32)
 
@@ -58,10 +59,10 @@ class Site(NamedTuple):
 
 
 class ContinuationCounts(NamedTuple):
-    """The results of the continuations at a site, after either the kept or the replaced token.
+    """The results of the continuations at one position, after the original token or after the token that replaces it.
 
     Attributes:
-        successes: number of continuations with a correct verdict.
+        successes: number of continuations that the verifier accepted as correct.
         unscorable: number of continuations for which the verifier failed or timed out.
         tokens: number of tokens that were generated.
     """
@@ -75,8 +76,8 @@ def chosen_positions(rollout: Rollout, entropies_T: NDArray[np.floating], option
     """Choose one sampled token in each of ``options.positions`` equal sections of a rollout, and return their indices.
 
     The options decide whether the chosen token is the one with the highest entropy (the first in a tie) or a random
-    token. The random choice is seeded by the rollout's identity. Observed tokens are ignored. If a rollout has fewer
-    sampled tokens than sections, all its sampled tokens are chosen.
+    token. The random choice depends only on ``options.seed``, the rollout's id and the section. Observed tokens are
+    ignored. If a rollout has fewer sampled tokens than sections, all its sampled tokens are chosen.
 
     >>> from outrider.tasks import Countdown
     >>> ids = np.arange(5, dtype=np.int32)
@@ -107,8 +108,8 @@ def site_table(
     replaced: Sequence[ContinuationCounts],
     k: int,
 ) -> pa.Table:
-    """Return one row per site, with the policy's values for its token and the results of the continuations after the
-    kept and the replaced token.
+    """Return one row per replaced token, with the token's statistics under the policy, and the results of the
+    continuations after the original token (``kept``) and after its replacement (``replaced``).
 
     ``success`` is True if the original response was correct. ``relative_position`` is :math:`t / L` in [0, 1), where
     the position :math:`t` counts from 0, as in the position shaper. If the verifier failed on a continuation, the

@@ -1,4 +1,5 @@
-"""``outrider analyse tokens``, which writes a table of one policy's values for every token in a run's rollouts."""
+"""``outrider analyse tokens``, which writes a table with the entropy, gradient norm and other statistics of every token
+in a run's rollouts, under one policy."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ SCHEMA_VERSION = 1
 
 
 def tokens_command(run: Path, options: TokensAnalysis, plan: AnalysisPlan, out: Path) -> int:
-    """Write the values of every token in the chosen rollouts (:class:`TokenValues`, ``docs/analyse.md``), and print a
-    summary.
+    """Write statistics of every token in the rollouts of ``plan`` (:class:`TokenValues`, ``docs/analyse.md``), and
+    print a summary.
 
     Raises:
         UserError: the model does not exist, the rollouts are from another model, or ``out`` contains other files.
@@ -101,8 +102,8 @@ def branching_column(mass: float) -> str:
 
 
 def key_columns(split: str, step: int, rollouts: Sequence[Rollout]) -> dict[str, Any]:
-    """Return the columns that identify a row's token. ``position`` is the token's index in the whole response,
-    including the prefix of a branch. ``length`` is the length of the whole response."""
+    """Return the columns that identify a row's token. ``position`` is the token's index in the whole response, and
+    ``length`` the response's length. Both count the prefix if the rollout continues another rollout."""
     tokens = sum(r.trainable_tokens for r in rollouts)
     positions = [r.branch_at + np.arange(len(r.token_ids)) for r in rollouts]
     return {
@@ -154,7 +155,7 @@ def _print_counts(folder: AnalysisFolder, plan: AnalysisPlan, options: TokensAna
 
 
 def print_place(folder: AnalysisFolder, plan: AnalysisPlan) -> None:
-    """Print the folder that contains the rows, and the number of tokens that have no row."""
+    """Print the folder with the results, and the number of tokens without results because no policy sampled them."""
     if plan.observed:
         print_line(f"{plan.observed:,} observed tokens have no row: no policy sampled them")
     print_line(f"rows in {folder.path / 'parts'}/*.parquet")

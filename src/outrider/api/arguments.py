@@ -87,8 +87,8 @@ _OF_TASK = ("data", "eval_data", "prompt", "reward", "reward_weights", "success_
 
 
 def _task(given: RecipeArguments, folder: Path, rows: dict[Path, bytes]) -> Any:
-    """Return the task as plain data. If data rows are in memory, add them to ``rows``, keyed by the path of the file to
-    write."""
+    """Return what a recipe would contain under ``task``, or the task object that was given as ``data``. If data rows
+    are in memory, add them to ``rows``, keyed by the path of the file to write."""
     data, eval_data = given.get("data"), given.get("eval_data")
     prompt, reward, environment = given.get("prompt"), given.get("reward"), given.get("environment")
     if isinstance(data, Task):
@@ -123,8 +123,7 @@ def _task(given: RecipeArguments, folder: Path, rows: dict[Path, bytes]) -> Any:
 
 
 def _place_of(environment: Any) -> str:
-    """Return the import path of an environment's class. The type of the class is checked when the run loads the
-    class."""
+    """Return the import path of an environment's class."""
     if isinstance(environment, str):
         return environment
     if not isinstance(environment, type):

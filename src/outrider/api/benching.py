@@ -125,7 +125,7 @@ class BenchResult:
         )
 
     def plot(self) -> Figure:
-        """Plot pass@1 against pass@k during training, and both pass@1 and pass@k over generated tokens."""
+        """Plot pass@k against pass@1 during training. Two more plots show pass@1 and pass@k over generated tokens."""
         from outrider.bench.picture import frontier_figure
         from outrider.screen.notebook import show_figures
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class EvaluationResult(Evaluation):
-    """The result of an evaluation, which a notebook displays as a table. For a result ``found``, pass@8 is
-    ``found.overall.pass_at[8].value``, and ``found.plot()`` plots pass@k."""
+    """The result of an evaluation, which a notebook displays as a table. For example, pass@8 over all problems is
+    ``result.overall.pass_at[8].value``."""
 
     def plot(self) -> Figure:
         """Plot pass@k against k, with 95 % confidence intervals."""
@@ -51,8 +51,8 @@ def result_of(data: Mapping[str, Any]) -> EvaluationResult:
 
 
 def all_of_a_suite(options: Evaluate) -> Evaluate:
-    """Return the options for a benchmark suite. All problems of the suite are used unless the options set the number of
-    problems."""
+    """If the task is a benchmark suite and the options set no number of problems, set it to all problems of the
+    suite."""
     if not isinstance(options.task, Suite) or "problems" in options.evaluate.model_fields_set:
         return options
     everything = options.evaluate.model_copy(update={"problems": options.task.size})
@@ -75,11 +75,12 @@ def evaluate(
     The command ``outrider evaluate`` calls the same code.
 
     Args:
-        model: a folder, a hub name, ``base:<name>``, or a pair ``(model, tokenizer)`` from transformers, which is
-            written to ``data/`` next to ``out``.
+        model: a folder, a hub name, or one of Outrider's base models, such as ``"base:countdown"``. A pair ``(model,
+            tokenizer)`` from transformers is also accepted, and is written to ``data/`` next to ``out``.
         task: a task object, or what a recipe would contain under ``task``, such as ``"countdown"`` or ``{"table":
             {…}}``.
-        protocol: evaluation protocol to use, named after a paper: dr-grpo, dars, xrpo or still.
+        protocol: the paper whose sampling options and metrics to use: ``"dr-grpo"``, ``"dars"``, ``"xrpo"`` or
+            ``"still"``.
         n: samples per problem.
         problems: number of held-out problems; a suite uses all of its problems by default.
         config: option values by dotted key, such as ``{"sample.max_tokens": 96}``.

@@ -19,7 +19,8 @@ def report(path: str | Path, *, columns: Mapping[str, str] | None = None, out: s
 
     Args:
         path: a run folder, or rollouts of another framework.
-        columns: for rollouts of another framework, the record field for each of Outrider's columns.
+        columns: for rollouts of another framework, a map from Outrider's column names to the framework's field names,
+            such as ``{"reward": "score"}``.
         out: a file that ends in ``.html`` (the JSON file is written next to it), or a folder for both files; default:
             the run folder.
 
@@ -45,7 +46,8 @@ def compare(*runs: str | Path, columns: Mapping[str, str] | None = None, out: st
 
     Args:
         runs: run or evaluation folders, or rollouts of another framework.
-        columns: for rollouts of another framework, the record field for each of Outrider's columns.
+        columns: for rollouts of another framework, a map from Outrider's column names to the framework's field names,
+            such as ``{"reward": "score"}``.
         out: a file that ends in ``.html`` (the JSON file is written next to it), or a folder for ``compare.html`` and
             ``compare.json``; None: no files are written.
 

@@ -21,17 +21,16 @@ from outrider.verify.weighted_sum import WeightedSum
 def verifier_of(reward: Any, weights: Sequence[float] | None = None, success_at: float | None = None) -> Any:
     """Return the verifier that the argument ``reward`` of :func:`outrider.train` describes.
 
-    A verifier instance, a name or a mapping means the same as in a recipe. An importable function is called in separate
-    processes, so that a hanging call can be killed. Any other function is called in the run's own process. A list of
-    rewards becomes a weighted sum.
+    A verifier instance, a verifier's name, or a mapping such as ``{"math": {"boxes": "all"}}`` is returned unchanged.
+    An importable function is called in separate processes, so that a hanging call can be killed. Any other function is
+    called in the run's own process. A list of rewards becomes a weighted sum.
 
     Args:
         success_at: minimum score of a correct response, for a reward function or a weighted sum.
 
     Raises:
-        UserError: ``reward`` has an unsupported type, or is a function with unsupported parameters; ``weights`` is
-            given without a list of rewards; or ``success_at`` is given for a verifier that has its own rule for correct
-            responses.
+        UserError: ``reward`` is a function with unsupported parameters; ``weights`` is given, but ``reward`` is not a
+            list; or ``success_at`` is given, but ``reward`` is a verifier and not a function or a list.
     """
     if success_at is not None and not isinstance(success_at, int | float):
         raise UserError(f"success_at is {success_at!r:.40}, not a number")
@@ -57,17 +56,17 @@ def verifier_of(reward: Any, weights: Sequence[float] | None = None, success_at:
 
 
 def given_again(task: Mapping[str, Any], reward: Any) -> dict[str, Any]:
-    """Return the change to a run's configuration that restores reward functions defined in the caller's process.
+    """Return a run's verifier as a change to the run's configuration, with reward functions that cannot be imported.
 
-    Such functions cannot be imported, so the caller passes them again. Weights and ``success_at`` do not change.
+    The caller passes such functions again, for example from a notebook. Weights and ``success_at`` stay as in the run.
 
     Args:
         task: the task in the run's configuration.
         reward: the function, or a list of functions.
 
     Raises:
-        UserError: the run's verifier can import its functions and therefore needs no ``reward``, or the verifier has a
-            different number of rewards.
+        UserError: the run's reward functions can be imported, so ``reward`` is not needed; or ``reward`` is not a list
+            with as many functions as the run's list of rewards.
     """
     recorded = (task.get("table") or {}).get("verifier")
     [(name, options)] = recorded.items() if isinstance(recorded, Mapping) else [("", {})]

@@ -13,13 +13,14 @@ from outrider.record.disk import write_atomically
 
 
 def table_of(data: Any, folder: Path, name: str) -> str:
-    """Return the path of a table. If ``data`` is not a path, write its rows to a new file in ``folder``.
+    """Return the path of the file with the rows of ``data``. If the rows are in memory, write them to a file in
+    ``folder``.
 
     The file's name is a hash of its content, so a resumed run with the same rows uses the same file.
 
     Args:
         data: a path (or ``hf:name``), a list of dicts, a pandas or polars frame, or a ``datasets.Dataset``.
-        name: name of the rows, used in error messages.
+        name: name of the caller's argument, such as ``eval_data``, for error messages.
 
     Raises:
         UserError: ``data`` has another type or no rows, or a row is not plain JSON data.

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """The folder of a finished or unfinished run. Each property reads the files again, without locking the folder.
+    """The folder of a finished or unfinished run. Each access to a property reads the run's current files, without
+    locking the folder.
 
     Data frames need pandas (``pip install 'outrider[notebook]'``).
 
@@ -46,7 +47,7 @@ class Run:
         """The recipe of the run, with all options resolved.
 
         Raises:
-            UserError: an external component can no longer be imported.
+            UserError: a component that does not ship with Outrider can no longer be imported.
         """
         return recipe_of_run(self.config)
 
@@ -120,8 +121,8 @@ class Run:
 
     @property
     def findings(self) -> list[Finding]:
-        """The issues that a report detects in the run so far. The worst issue comes first. Each finding has a name, a
-        sentence, numbers and advice."""
+        """The issues that ``outrider report`` detects in the run so far, most severe first. Each finding has a name, a
+        sentence, the measured values and advice."""
         from outrider.report.report_command import made_of, print_notices
 
         made, notices = made_of(self.path)
@@ -129,8 +130,8 @@ class Run:
         return made.findings
 
     def plot(self) -> Figure:
-        """Plot four quantities over the run (reward, pass@1, entropy, and numbers of groups by outcome), and pass@k
-        before and after training."""
+        """Plot reward, pass@1, entropy and the shares of solved, mixed and unsolved groups over training. A last plot
+        shows pass@k before and after training."""
         from outrider.screen.curves import curves_figure
         from outrider.screen.notebook import show_figures
 
@@ -173,7 +174,8 @@ class Run:
         Args:
             to: ``"inspect"`` (one ``.eval`` log per split and step), ``"trackio"`` (traces) or ``"parquet"``.
             out: output folder; default ``export/TARGET`` in the run folder or, for trackio, trackio's own folder.
-            split: ``train``, ``evaluate`` or ``greedy``; None: all splits.
+            split: ``train`` (training), ``evaluate`` (evaluation with sampling) or ``greedy`` (greedy evaluation);
+                None: all of these.
             step: training step; None: all steps.
             project: name of the trackio project.
 
@@ -239,8 +241,8 @@ class Run:
     ) -> list[list[str]]:
         """Return ``n`` responses of the trained policy to each prompt.
 
-        A prompt is plain text, like the prompt of a task's problem. If the run sets ``policy.chat``, the prompt becomes
-        the user message of a chat.
+        A prompt is plain text, without a chat template. If the run sets ``policy.chat``, the prompt becomes the user
+        message of a chat.
 
         Args:
             config: sampling options to change, such as ``{"temperature": 0.6, "max_tokens": 512}``; other options keep

@@ -34,7 +34,7 @@ def score(
             or polars frame, or a ``datasets.Dataset``).
         task: a task object, or what a recipe would contain under ``task``, such as ``"countdown"`` or ``{"table":
             {…}}``.
-        problems: number of held-out problems; None: all problems of a table or a suite.
+        problems: number of held-out problems; None: all of a data set, or 300 if the task generates its problems.
         columns: map from Outrider's column names to the fields of the rows, such as ``{"problem": "prompt", "text":
             "response"}``.
         out: folder for the verdicts, the metrics and a table of the results, which ``outrider.report`` can read; None:

@@ -61,10 +61,10 @@ class Session:
                 if step.metrics["entropy"] < 0.05:
                     break
 
-    If the loop runs to the end, all results are bit-identical to those of ``outrider.train``, including evaluations and
-    checkpoints. If the ``with`` block ends before the run's last step, a checkpoint is saved, unless an error ended the
-    block. If the block ends after the last step, :meth:`finish` is called. On SIGTERM, a checkpoint of the state after
-    the last finished step is saved.
+    If the ``for`` loop runs to the last step, all results are bit-identical to those of ``outrider.train``, including
+    evaluations and checkpoints. If the ``with`` block ends before the run's last step, a checkpoint is saved, unless an
+    error ended the block. If the block ends after the last step, :meth:`finish` is called. On SIGTERM, a checkpoint of
+    the state after the last finished step is saved.
 
     Args:
         callbacks: hooks, see :class:`outrider.Callback`.
@@ -130,7 +130,7 @@ class Session:
             opened.enter_context(saved_where_stopped(run))
             run.begin(self._resume, self._force)
             opened.enter_context(run.recorder.screen)
-            opened.push(self._left)
+            opened.push(self._left)  # called first, so that its errors are handled like errors in the block
             self._rest = run.steps()
             for callback in self._callbacks:
                 callback.on_begin(self)
@@ -159,8 +159,7 @@ class Session:
         self._training = None
 
     def _left(self, kind: type[BaseException] | None, *error: object) -> None:
-        """Finish or save the run when the ``with`` block ends. This callback is registered last, so that its errors are
-        handled like errors in the block."""
+        """Finish or save the run when the ``with`` block ends."""
         run = self._begun
         if kind is not None or self._finished:
             return

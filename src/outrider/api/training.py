@@ -42,18 +42,20 @@ def train(
 
     Args:
         recipe: a shipped recipe, a YAML file, or a recipe from :func:`outrider.load_recipe`.
-        setting: name of a setting, which determines the model, the task, maximum lengths and the budget.
-        model: a folder, a hub name, a shipped ``base:<name>``, or a pair ``(model, tokenizer)`` from transformers,
-            which is written to ``data/`` next to the run folder. Without a setting, lengths and learning rate come from
-            the recipe, and ``data`` is required.
+        setting: name of a setting, a file that defines model, task, maximum lengths and the number of training tokens.
+        model: a folder, a hub name, or one of Outrider's base models, such as ``"base:countdown"``. A pair ``(model,
+            tokenizer)`` from transformers is also accepted, and is written to ``data/`` next to the run folder. With
+            ``model`` and without ``setting``, ``data`` is required, and the recipe's maximum lengths and learning rate
+            are used.
         data: training problems: a path, ``hf:name``, a list of dicts, a pandas or polars frame, a ``datasets.Dataset``,
             or a task. Rows are written to ``data/`` next to the run folder.
         eval_data: held-out problems, in any form that ``data`` accepts; required unless ``data`` is a task.
         prompt: prompt template in which ``{column}`` stands for the row's value in that column, or the name of a
             shipped template.
-        reward: a function ``(problem, completion)`` that returns a number or a verdict, a function with TRL's signature
-            ``(completions, **columns)``, or a verifier as written in a recipe. A function from a notebook is called in
-            this process, without a time limit. A list of rewards becomes a weighted sum.
+        reward: a function ``(problem, completion)`` that returns a number or a verdict, or a function with TRL's
+            signature ``(completions, **columns)``. A verifier is also accepted, by name (``"math"``) or with options.
+            A function from a notebook is called in this process, without a time limit. A list of rewards becomes a
+            weighted sum.
         reward_weights: weights of the rewards in a list; default: 1 for each reward.
         success_at: minimum score at which a response counts as correct; default 1. The score is the value of the reward
             function or, for a list of rewards, their weighted sum.
@@ -110,5 +112,5 @@ def train(
 
 
 def _verifier(task: Any) -> Any:
-    """Return the verifier of a table task, or the verifier of an environment task's table of problems."""
+    """Return the verifier of a task; None if the task has none."""
     return getattr(getattr(task, "problems", task), "verifier", None)

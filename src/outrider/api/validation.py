@@ -29,9 +29,9 @@ def validate(
     ``validate(…).passes`` is True if a run can use all data. The command ``outrider validate`` calls the same code.
 
     Args:
-        task: a task, a task as written in a recipe (such as ``"countdown"`` or ``{"table": {…}}``), a YAML file with a
-            task, or a recipe.
-        setting: if ``task`` is a recipe, the name of its setting.
+        task: a task object, or what a recipe would contain under ``task``, such as ``"countdown"`` or ``{"table":
+            {…}}``. A YAML file with a task, or a recipe, is also accepted.
+        setting: if ``task`` is a recipe, the name of a setting that defines the recipe's model and task.
         model: model whose tokenizer counts the tokens of the prompts.
         config: option values by dotted key, such as ``{"near": 0.8}``.
         out: folder for ``validate.md`` and ``validate.json``; None: no files are written.

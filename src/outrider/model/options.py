@@ -121,8 +121,8 @@ class TrainedPolicyOptions(PolicyOptions):
     export: Literal["merged", "adapter"] = Field(
         "merged",
         description=(
-            "content of the saved model: the full model, with any adapter merged in (merged), or only the adapter, "
-            "which requires lora (adapter)"
+            "content of the saved model; merged: the full model, with the adapter merged in if there is one; adapter: "
+            "only the adapter, which requires lora"
         ),
     )
 

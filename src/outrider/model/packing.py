@@ -1,9 +1,8 @@
 """Packs several sequences end to end for one forward pass. A context that several sequences share is packed only once.
 
-The rollouts of a group begin with the same prompt, and branches that start at the same token begin with the same
-prefix. The output of a causal model at a position depends only on the token there and on earlier tokens. So a context's
-hidden states and KV cache are the same for every sequence that begins with this context. The module does not import
-torch.
+For example, all rollouts of a problem begin with its prompt. The output of a causal model at a position depends only on
+the token there and on earlier tokens. So a context's hidden states and KV cache are the same for every sequence that
+begins with this context. The module does not import torch.
 """
 
 from __future__ import annotations
@@ -32,16 +31,18 @@ class Packable(Protocol):
 
 
 class Packing(NamedTuple):
-    """A packed batch of ``T`` tokens. Its unpacked sequences have ``E`` tokens in total, of which ``N`` are own tokens.
+    """A packed batch of ``T`` tokens. Before packing, the sequences have ``E`` tokens in total, of which ``N`` follow
+    the contexts.
 
     Attributes:
         ids_T: the tokens.
         positions_T: the position of each token in its sequence. Positions start at 0 in every sequence. Otherwise, a
             sequence's rotary embedding would depend on the sequences packed before it.
         lengths: the number of tokens in each sequence, including its context.
-        places_E: the indices in ``ids_T`` of each sequence's tokens, one sequence after another.
-        before_N: the index of the token before each own token; the hidden state there predicts the own token.
-        own_N: the index in ``ids_T`` of each own token.
+        places_E: the indices in ``ids_T`` of all tokens of each sequence, one sequence after another.
+        before_N: for each token after a context, the index of the preceding token, whose hidden state predicts the
+            token.
+        own_N: the index in ``ids_T`` of each token after a context.
     """
 
     ids_T: Indices

@@ -60,7 +60,8 @@ def hub_config(name: str) -> dict[str, Any] | None:
 
 
 def local_config(name: str) -> dict[str, Any] | None:
-    """Return a model's config.json from a shipped base, a folder, or the hub's cache on this machine.
+    """Return the content of a model's config.json. The model is a base that ships with Outrider, a folder, or in the
+    hub's cache.
 
     Returns None if the file is not on this machine or cannot be read. Nothing is downloaded.
 
@@ -82,7 +83,7 @@ def local_config(name: str) -> dict[str, Any] | None:
 
 
 def local_tokenizer(name: str) -> Path | None:
-    """Return the path of a model's tokenizer.json, found as in :func:`local_config`. A GGUF file is not converted.
+    """Return the path of a model's tokenizer.json, found as in :func:`local_config`; None if there is no such file.
 
     >>> local_tokenizer("base:countdown").name
     'tokenizer.json'

@@ -40,7 +40,7 @@ def step_attention(model: PreTrainedModel, rollout: Rollout, starts: Sequence[in
 
 
 class _StepMeans:
-    """An attention plan that records the mean weight of every pair of steps.
+    """Computes attention in a forward pass, and records the mean attention weight between every two steps.
 
     Args:
         shares_TS: the weight with which each token enters each step's mean. The weight is 1 / (length of the step) for

@@ -1,7 +1,7 @@
 """Connects to a policy on a Tinker service: sends requests, and raises errors if the service does not answer.
 
 In the service's protocol, requests are numbered and answered asynchronously. The service trains the weights. The
-service's sampler uses the weights of the last weight sync. The client selects a loss by name and sends rows of any
+service's sampler uses the weights of the last weight sync. The client selects a loss by name and sends sequences of any
 length. The service computes the gradient of the loss.
 """
 
@@ -115,8 +115,8 @@ class TinkerService:
         )
 
     def ask(self, what: str, call: Callable[[], T]) -> T:
-        """Call a function of the package and return its result. The call may take at most ``seconds``, including any
-        retries by the package.
+        """Call a function of the package ``tinker`` and return its result. The call may take at most ``seconds``,
+        including the package's retries.
 
         Raises:
             EngineLostError: the call failed, or did not return in time.
@@ -270,7 +270,8 @@ def _logprobs_of(given: Any, rows: Sequence[ServiceRow]) -> list[NDArray[np.floa
 
 
 def _settled(given: Any) -> Any:
-    """Return a client. Some versions of the package return a future instead; this function waits for its result."""
+    """Return a client. In some versions, the package ``tinker`` gives a future of the client; then wait for the
+    client."""
     return given.result() if hasattr(given, "result") else given
 
 
@@ -280,7 +281,7 @@ def _read(url: str) -> bytes:
 
 
 def _refuse_silence(url: str | None) -> None:
-    """Raise UserError at once if the service is unreachable, since the package itself would retry for five minutes."""
+    """Raise UserError if the service is unreachable, since the package ``tinker`` would retry for five minutes."""
     if url is None:
         return
     try:

@@ -1,4 +1,4 @@
-"""Opens a model's tokenizer and finds its weights, without reading the weights."""
+"""Opens a model's tokenizer and finds the model's weight files, without reading them."""
 
 from __future__ import annotations
 

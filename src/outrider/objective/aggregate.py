@@ -1,5 +1,5 @@
-"""Aggregation of token losses. The losses of each stream of rows are divided by a denominator, which is computed over a
-whole optimizer batch. The module uses only NumPy."""
+"""Aggregation of token losses: their sum is divided by a denominator. Each loss stream (such as all branches) has its
+own denominator, computed over all micro-batches of an update. The module uses only NumPy."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from outrider.options import Options
 
 
 class Aggregate(Options):
-    """The denominator of each loss stream, computed over a whole optimizer batch
-    (:mod:`outrider.objective.weights`)."""
+    """The denominator by which summed token losses are divided (:mod:`outrider.objective.weights`)."""
 
     denominator: Literal["all", "with_signal"] = Field(
         "all",
@@ -29,9 +28,10 @@ class Aggregate(Options):
         return False
 
     def divisor(self, tokens_R: Floats, max_tokens: int) -> Floats | float:
-        """Return the divisor of token losses: one number for the stream, or one number for each row with tokens.
+        """Return the divisor of token losses: one number for all rows, or one number for each row that has trainable
+        tokens.
 
-        ``tokens_R``: number of trainable tokens in each row of the stream; at least one row has trainable tokens.
+        ``tokens_R``: number of trainable tokens in each row of a loss stream; at least one row has trainable tokens.
         """
         raise NotImplementedError
 
@@ -54,7 +54,7 @@ class SequenceMean(Aggregate):
 
 
 class Constant(Aggregate):
-    """Divides by the number of rows times a constant, which does not depend on response lengths."""
+    """Divides summed token losses by the number of rows times a constant, which does not depend on response lengths."""
 
     length: int | None = Field(
         None,

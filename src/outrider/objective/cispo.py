@@ -18,14 +18,14 @@ class Cispo(Bounded):
 
     .. math:: g_t = \mathrm{sg}\big[\mathrm{clip}(\rho_t, 1 - \epsilon_l, 1 + \epsilon_h)\big]\, A_t \log \pi(y_t)
 
-    With this formula, the gradient is the policy gradient with a bounded weight. Only the gradient of :math:`g_t` is
-    meaningful: the value of :math:`g_t` does not estimate the policy's improvement. The paper has no lower bound and
-    gives no number for the upper bound; the default of 4 gives ScaleRL's cap of 5 (1 + 4).
+    The gradient of :math:`g_t` is the policy gradient times a bounded weight. The value of :math:`g_t` does not
+    estimate the policy's improvement. The paper has no lower bound and gives no number for the upper bound; the default
+    of 4 gives ScaleRL's cap of 5 (1 + 4).
 
     Diagnostics: ``clip_low`` and ``clip_high`` are the fractions of tokens whose weight is clipped at the lower and at
     the upper bound, regardless of the sign of their advantage.
 
-    Sources: MiniMax-M1, arXiv 2506.13585, Eqs. 4 and 5; ScaleRL, arXiv 2510.13786.
+    Sources: MiniMax-M1, arXiv 2506.13585, equations (4) and (5); ScaleRL, arXiv 2510.13786.
     """
 
     low: float | None = Field(

@@ -26,8 +26,8 @@ class Clip(Bounded):
     Diagnostics: ``clip_low``, ``clip_high`` and ``clip_dual`` are the fractions of tokens whose gradient is removed by
     the lower bound, the upper bound and the dual clip, respectively.
 
-    Sources: PPO, arXiv 1707.06347, Eq. 7; clip-higher, DAPO, arXiv 2503.14476; dual clip, arXiv 1912.09729;
-    sequence-level ratio, GSPO, arXiv 2507.18071.
+    Sources: PPO, arXiv 1707.06347, equation (7); a higher upper bound (DAPO), arXiv 2503.14476; dual clip, arXiv
+    1912.09729; sequence-level ratio (GSPO), arXiv 2507.18071.
     """
 
     low: float = Field(

@@ -20,9 +20,10 @@ class ClipCov(Selection):
     Tokens are drawn at random among those whose covariance (:func:`outrider.objective.selection.covariances`) is
     between ``low`` and ``high``. The number of drawn tokens is ``share`` times the number of all trainable tokens. The
     draw is seeded by rollout and position, so it is the same in every epoch. If fewer tokens are in the range, all of
-    them are drawn. The released code never draws tokens whose ratio is clipped; this component ignores the clip.
+    them are drawn. The authors' code never draws tokens whose ratio the surrogate clips; this component also draws such
+    tokens.
 
-    Source: arXiv 2505.22617, Eqs. 11 and 12 (share 2e-4, covariance in [1, 5]).
+    Source: arXiv 2505.22617, equations (11) and (12), with a share of 2e-4 and covariances from 1 to 5.
     """
 
     leaves_out: ClassVar[bool] = True

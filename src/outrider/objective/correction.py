@@ -7,30 +7,30 @@ multiplied by a constant weight derived from
 .. math:: w_t = \frac{\pi_\mathrm{learner}(y_t)}{\pi_\mathrm{sampler}(y_t)} \text{ (token)}, \qquad
           \prod_u w_u \text{ (sequence)}, \qquad \Big(\prod_u w_u\Big)^{1/n} \text{ (geometric)}
 
-The product over a response is unbiased, but vanishes or explodes with length. The geometric mean neither vanishes nor
-explodes, but corrects only a small part of the mismatch. The denominators, the KL term and the entropy term are not
-weighted, so a masked row still counts in all three.
+The sequence weight is unbiased, but vanishes or explodes with the response's length. The geometric weight neither
+vanishes nor explodes, but corrects only a small part of the mismatch. Only the policy term is weighted. A masked row
+therefore still counts in the KL term, the entropy term and the loss's denominators.
 
 A step with one update needs no extra forward pass for the learner's log-probabilities, because the update's own forward
 pass still uses the old weights. The learner makes an extra pass over all rows if a step has several updates. An extra
-pass is also needed if a token selection reads the old log-probabilities before the update, or if the correction reads
-all weights of a step together.
+pass is also needed with a token selection (``objective.select``), which reads the old log-probabilities before the
+update, and for a correction that needs all importance weights of a step at once.
 
 Metrics cover the trainable tokens, before truncation or masking. Without an extra pass, metrics cover only the rows
 that are trained; with an extra pass, they cover all rows. ``sampler_kl_k1`` and ``sampler_kl_k3`` estimate
-:math:`KL(\pi_\mathrm{sampler} \| \pi_\mathrm{learner})` per token in nats. The other metrics cover the weights (one per
-token or one per row, depending on the level): ``weight_p01``, ``weight_p50`` and ``weight_p99`` (percentiles),
-``weight_max``, ``weight_ess`` and ``weight_clamped``. ``weight_ess`` is the effective sample size :math:`(\sum w)^2 /
-\sum w^2`, divided by the number of weights. ``weight_clamped`` is the share of weights that are truncated or masked (0
-for ``recompute``, whose weights are 1). Logarithms of weights are bounded to ±20. If there are no trainable tokens, no
-metrics are reported.
+:math:`KL(\pi_\mathrm{sampler} \| \pi_\mathrm{learner})` per token in nats. Metrics that begin with ``weight_`` are
+statistics of the importance weights, of which there is one per token or one per row. ``weight_p01``, ``weight_p50`` and
+``weight_p99`` are percentiles, and ``weight_max`` is the maximum. ``weight_ess`` is the effective sample size
+:math:`(\sum w)^2 / \sum w^2`, divided by the number of weights. ``weight_clamped`` is the share of weights that are
+truncated or masked (0 for ``recompute``, whose weights are 1). Logarithms of weights are bounded to ±20. If there are
+no trainable tokens, no metrics are reported.
 
-Sampler and learner compute log-probabilities in the same mode, for example at the temperature with which the row was
-sampled. The learner rejects batches whose rows have different modes.
+Sampler and learner compute log-probabilities of the same distribution (temperature, ``top_p`` and ``top_k``). The
+learner rejects batches whose rows refer to different distributions.
 
-Sources: truncated weights, Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training"
-(cap 2, token level); masked weights, Liu et al. 2025, "When speed kills stability" (sequence level) and IcePop (token
-level, [0.5, 5]).
+Sources: Yao and others 2025, "Your efficient RL framework secretly brings you off-policy RL training" (token weights
+truncated at 2); Liu and others 2025, "When speed kills stability" (masked sequence weights); IcePop (token weights
+outside 0.5 to 5 are masked).
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def correct(
     """Return the corrected rows and the metrics. A corrected row has importance weights, and has the learner's
     log-probabilities in place of the sampler's.
 
-    ``logprobs_RN``: the learner's log-probabilities of each row's own tokens, before the first update of the step.
+    ``logprobs_RN``: the learner's log-probabilities of each row's ``token_ids``, before the first update of the step.
     """
     if not rows:
         return [], {}

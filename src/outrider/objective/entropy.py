@@ -11,7 +11,7 @@ target, the coefficient in step :math:`k` depends on the mean entropy :math:`e_k
 A step without trainable tokens does not change the coefficient. With a bonus, rows with zero advantage are trained on
 too.
 
-Source: adaptive entropy control of Skywork-OR1, arXiv 2505.22312; the bounds are from its released code.
+Source: adaptive entropy control of Skywork-OR1, arXiv 2505.22312; the bounds 0 and ``most`` are from the authors' code.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class EntropyBonus:
 
 
 def entropies_of(row: WeightedRow, reader: str) -> np.ndarray:
-    """Return the entropies of a row's own tokens; ``reader`` names the option that needs the entropies.
+    """Return the entropies of a row's ``token_ids``; ``reader`` names the option that needs the entropies.
 
     Raises:
         UserError: the sampler recorded no entropies.

@@ -16,7 +16,7 @@ from outrider.record.row import WeightedRow
 class Forking(Selection):
     """Only the tokens with the highest entropy keep their policy gradient.
 
-    Source: arXiv 2506.01939, with a share of 0.2. The denominator counts all tokens, as in the paper.
+    Source: arXiv 2506.01939, with a share of 0.2. The loss's denominator still counts all tokens, as in the paper.
     """
 
     leaves_out: ClassVar[bool] = True

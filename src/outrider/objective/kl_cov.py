@@ -17,14 +17,15 @@ class KlCov(Selection):
     r"""Penalises the distance from the sampling policy at the tokens where log-probability and advantage covary most.
 
     The tokens with the highest covariance (:func:`outrider.objective.selection.covariances`) get the penalty
-    :math:`\mathrm{coef}\, |\log\pi - \log\pi_\mathrm{old}|`, the estimator of the released code, in addition to their
-    policy gradient. The paper combines the penalty with the surrogate ``unclipped``. Only tokens with positive
-    covariance are chosen, so if all advantages are equal, no token is chosen. In the first update of a step, the
-    penalty and its gradient are exactly 0, because differences as small as rounding errors are treated as 0
-    (:func:`outrider.objective.kl.moved`). With bfloat16 matmuls, rounding errors exceed that tolerance. The sign of a
-    rounding error then decides the direction of the penalty's gradient, as in the released code.
+    :math:`\mathrm{coef}\, |\log\pi - \log\pi_\mathrm{old}|`, as in the authors' code, in addition to their policy
+    gradient. The paper combines the penalty with the surrogate ``unclipped``. Only tokens with positive covariance are
+    chosen, so if all advantages are equal, no token is chosen. In the first update of a step, :math:`\pi` and
+    :math:`\pi_\mathrm{old}` differ only by rounding errors. The penalty and its gradient are then exactly 0, since
+    small differences are treated as 0 (:func:`outrider.objective.kl.moved`). With bfloat16 matmuls, rounding errors are
+    larger. The sign of a rounding error then decides the direction of the penalty's gradient, as in the authors' code.
 
-    Source: arXiv 2505.22617, Eqs. 13 and 14 (share 2e-3 for 7B, 2e-4 for 32B, coefficient 1).
+    Source: arXiv 2505.22617, equations (13) and (14), with coefficient 1 and a share of 2e-3 (7B model) or 2e-4 (32B
+    model).
     """
 
     penalises: ClassVar[bool] = True

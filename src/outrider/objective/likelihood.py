@@ -15,8 +15,8 @@ class Likelihood(Surrogate):
     r"""The log-probability of each token, weighted by its advantage: :math:`g_t = A_t \log \pi(y_t)`.
 
     The loss contains no importance ratio and no old policy, so the update has the same form however far the policy is
-    from the sampling policy. With the baseline ``imitation``, this surrogate is supervised fine-tuning. With negative
-    advantages, the loss is unbounded below.
+    from the sampling policy. If all advantages are 1 (baseline ``imitation``), training is supervised fine-tuning. With
+    negative advantages, the loss is unbounded below.
     """
 
     def gain(self, tokens: TokenRatios) -> tuple[Tensor, Marks]:

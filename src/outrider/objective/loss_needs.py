@@ -14,7 +14,7 @@ class LossNeeds(NamedTuple):
             reset.
         all_rows: whether rows with zero advantage are trained on too.
         top: number of likeliest tokens per position that the loss reads.
-        diagnostics: names of all sums that the loss returns when it is called.
+        diagnostics: names of the diagnostics that the loss returns for each micro-batch.
     """
 
     reference: bool = False

@@ -16,7 +16,8 @@ class Mask(Correction):
 
     The weight is :math:`w` if :math:`\mathrm{low} \le w \le \mathrm{high}`, else 0.
 
-    Sources: Liu et al. 2025, "When speed kills stability" (sequence level) and IcePop (token level, [0.5, 5]).
+    Sources: Liu and others 2025, "When speed kills stability" (sequence weights); IcePop (token weights, with ``low``
+    0.5 and ``high`` 5).
     """
 
     level: WeightLevel = Field(

@@ -110,15 +110,16 @@ class ObjectiveOptions(Options):
         {"main": 1.0},
         min_length=1,
         description=(
-            "weights of the loss streams in the total loss, keyed by stream name; a weight also applies to the "
-            "stream's KL and entropy terms"
+            "weights in the total loss of the recipe's streams of rollouts, such as main and branch; a weight also "
+            "applies to the stream's KL and entropy terms"
         ),
     )
     prefix: PrefixPolicy = Field(
         "mask",
         description=(
-            "method of training on prefix tokens that several branches share: once, with the parent's advantage "
-            "(mask); once, with the branches' mean advantage (count_once); or in every branch (repeat)"
+            "training on the prefix that a branch copies from its parent; mask: only in the parent, with the parent's "
+            "advantage; count_once: only in the parent, with the mean advantage of the parent and its branches; "
+            "repeat: in the parent and in every branch"
         ),
     )
 

@@ -1,4 +1,4 @@
-"""The whole objective: prepares a step's rows and an optimizer batch, and computes the loss of a micro-batch.
+"""The objective: computes the loss of a micro-batch, after computing the row weights of the whole optimizer batch.
 
 Unless stated otherwise, each diagnostic is a mean over the trained tokens of a step's updates:
 
@@ -62,7 +62,7 @@ class PolicyLoss:
     the stream are all zero.
 
     Args:
-        max_tokens: maximum response length in tokens, which the constant denominator uses.
+        max_tokens: maximum response length in tokens, used in the loss's denominator by the aggregate ``constant``.
     """
 
     def __init__(self, options: ObjectiveOptions, max_tokens: int) -> None:
@@ -106,12 +106,14 @@ class PolicyLoss:
         return correct(correction, [row for row, _ in passed], [new_N for _, new_N in passed])[1]
 
     def _corrects_in_pass(self, correction: Correction) -> bool:
-        """Whether a step with one update computes the correction in the update's own forward pass."""
+        """Whether a step with one update computes the off-policy correction in the update's forward pass, without an
+        extra pass."""
         # a selection reads the learner's old log-probabilities before the pass
         return correction.per_weight and self.options.select is None
 
     def prepare(self, rows: Sequence[WeightedRow]) -> list[WeightedRow]:
-        """Set the row weights and flags that depend on the whole optimizer batch, before the batch is split."""
+        """Return the rows with the attributes that depend on the whole optimizer batch, such as ``weight`` and
+        ``trained``. The batch is split into micro-batches afterwards."""
         weights = token_weights(rows, self.options, self.max_tokens)
         # rows of weight 0 must not count in the thresholds of a selection
         weighed = [row for row, weight in zip(rows, weights, strict=True) if weight > 0]
@@ -228,8 +230,8 @@ class ImitationLoss:
 
 
 def _corrected(correction: Correction, tokens: TokenBatch, old_N: Tensor, live_N: Tensor) -> TokenBatch:
-    """Return the micro-batch with old log-probabilities from its own forward pass, and with the resulting importance
-    weights."""
+    """Return the micro-batch with ``old_N`` as its old log-probabilities, and with the importance weights that follow
+    from ``old_N``."""
     # corrections use NumPy; the copy from a GPU synchronises, but costs far less than an extra pass
     logs = (old_N - tokens.old_logprobs).double().cpu().numpy()
     live = live_N.cpu().numpy()

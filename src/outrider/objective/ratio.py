@@ -1,6 +1,7 @@
 r"""The importance ratio of a token, or of the response that it belongs to.
 
-With :math:`\rho_t = \pi(y_t) / \pi_\mathrm{old}(y_t)`, over the own trainable tokens of a row:
+With :math:`\rho_t = \pi(y_t) / \pi_\mathrm{old}(y_t)`, over the row's own tokens (the tokens after its context) that
+are trainable:
 
 * ``token``: :math:`\rho_t`;
 * ``sequence``: :math:`s = (\prod_t \rho_t)^{1/n}`, shared by a row; its gradient flows through all tokens;
@@ -8,12 +9,12 @@ With :math:`\rho_t = \pi(y_t) / \pi_\mathrm{old}(y_t)`, over the own trainable t
   \mathrm{sg}[\pi(y_t)]`. If all tokens of a row have the same advantage, ``sequence`` and ``sequence_token`` give the
   same loss and gradient.
 
-For a branch, the response consists of the tokens of the branch's row. These are the tokens that the branch sampled
-itself or, under the prefix policy ``repeat``, its whole path.
+A branch continues a prefix of another rollout. The branch's own tokens exclude this prefix, or include the prefix with
+``objective.prefix: repeat``.
 
-On-policy, all ratios are 1 and every level gives the policy gradient. With a constant denominator and a baseline from
-the other rollouts' rewards, the expectation of this gradient is then the true gradient. Off-policy, no level is exact:
-a token's ratio ignores the other tokens' ratios, and a geometric mean is not a ratio of probabilities. The product of
+On-policy, all ratios are 1 and every level gives the policy gradient. The gradient is unbiased if the loss's
+denominator is constant and each rollout's baseline depends only on other rollouts. Off-policy, no level is exact: a
+token's ratio ignores the other tokens' ratios, and a geometric mean is not a ratio of probabilities. The product of
 ratios over a response is exact; for this product, use ``correction`` (level ``sequence``, without truncation).
 
 Source: GSPO, arXiv 2507.18071, sections 4.1 and 4.3.
@@ -32,16 +33,16 @@ Marks = dict[str, "Tensor"]
 
 
 class TokenRatios(NamedTuple):
-    """The input of a surrogate. Tensors have the shape ``[N]``, for the concatenated own tokens of a micro-batch's
-    rows.
+    """The input of a surrogate. Tensors have the shape ``[N]``: the ``token_ids`` of all rows of a micro-batch,
+    concatenated.
 
     Attributes:
         log_ratio: bounded log of the ratio; 0 for tokens that are not trained.
         logprobs: log-probabilities of the trained policy.
         advantages: advantage of each token; 0 for tokens without gradient.
         live: bool, whether a token is trainable.
-        lengths: number of own tokens in each row.
-        entropies: entropy of the policy at each token, for surrogates that read the likeliest tokens.
+        lengths: number of these tokens in each row.
+        entropies: entropy of the policy at each token. It may be None if the surrogate's ``reads_top`` is 0.
         top: log-probabilities of the likeliest tokens at each position, ``[N, K]``, in descending order.
     """
 

@@ -1,4 +1,4 @@
-"""SAPO: a smooth gate instead of a clip."""
+"""SAPO: a smooth gate on the importance ratio, in place of PPO's clip."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Sapo(Surrogate):
-    r"""A sigmoid gate instead of a clip.
+    r"""A sigmoid gate on the importance ratio, in place of PPO's clip.
 
     .. math:: g_t = \frac{4}{\tau}\, \sigma\big(\tau (\rho_t - 1)\big)\, A_t, \qquad
               \tau = \tau_+ \text{ if } A_t > 0, \text{ else } \tau_-

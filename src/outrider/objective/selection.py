@@ -31,12 +31,12 @@ class Selection(Options):
     r"""A rule that selects tokens of an optimizer batch for a different loss. Fields are the recipe's options.
 
     Tokens are chosen from all rows of the optimizer batch, across all ranks, before the batch is split. So the choice
-    does not depend on micro-batches, the order of rows or the number of processes. The inputs are known before the
-    forward pass: advantages, recorded entropies, and old log-probabilities (the sampler's, or with
-    ``objective.correction`` the learner's). In the first update of a step, the old log-probabilities come from the
-    current policy. In later updates, the samples and their log-probabilities come from an older policy. If several
-    tokens tie at the threshold, all of them are chosen. Denominators do not change. A share of the :math:`N` trainable
-    tokens of rows with positive weight means :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)` tokens.
+    does not depend on micro-batches, the order of rows or the number of processes. The choice depends on advantages,
+    recorded entropies and old log-probabilities, which are known before the forward pass. Old log-probabilities come
+    from the sampler or, with ``objective.correction``, from the learner. In the first update of a step, they belong to
+    the current policy, and in later updates to an older policy. If the lowest chosen value occurs at several tokens,
+    all of them are chosen. The loss's denominators do not change. A share of the :math:`N` trainable tokens of rows
+    with positive weight means :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)` tokens.
     """
 
     leaves_out: ClassVar[bool] = False
@@ -64,8 +64,8 @@ def selected(selection: Selection | None, rows: Sequence[WeightedRow]) -> list[S
 
 
 def trainable(rows: Sequence[WeightedRow], values: Sequence[NDArray[np.floating]]) -> Floats:
-    """Concatenate the values of all trainable tokens; ``values`` has one array per row, with a value for each of the
-    row's own tokens."""
+    """Concatenate the values of all trainable tokens; ``values`` has one array per row, with a value for each of
+    ``token_ids``."""
     return np.concatenate([v[row.trainable_N] for row, v in zip(rows, values, strict=True)]).astype(np.float64)
 
 
@@ -80,7 +80,8 @@ def least_of_highest(values: Floats, share: float) -> float:
 
 
 def covariances(rows: Sequence[WeightedRow]) -> list[Floats]:
-    r"""Return the covariance of each own token's log-probability and advantage; 0 for tokens that are not trainable.
+    r"""Return each token's contribution to the covariance of log-probability and advantage; 0 for tokens that are not
+    trainable.
 
     .. math:: \mathrm{cov}_t = (\log\pi_\mathrm{old}(y_t) - \overline{\log\pi_\mathrm{old}}) (A_t - \bar A)
 

@@ -1,5 +1,5 @@
-"""SimKO: at high-entropy tokens, successes also reinforce the likeliest tokens, and failures penalise the likeliest
-token more."""
+"""SimKO: at high-entropy positions, a success also reinforces the most probable tokens. A failure is penalised more if
+the most probable token was sampled."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Simko(Bounded):
     Success is inferred from the sign of the advantage. The sign agrees with the verdict if the baseline is
     ``group_mean`` and rewards are 0 or 1. All tokens tied for the highest probability count as the likeliest. A
     response has no forking token if it has only one token, or if all its tokens have the same entropy. If the
-    vocabulary has fewer than K tokens, all tokens are used.
+    vocabulary has fewer than K (``top``) tokens, all tokens are used.
 
-    Diagnostics: ``clip_low`` and ``clip_high`` are the fractions of tokens whose gradient the lower and the upper bound
-    remove; ``forking`` is the fraction of forking tokens.
+    Diagnostics: ``clip_low`` and ``clip_high`` are the fractions of tokens whose gradient is removed by the lower and
+    the upper bound. ``forking`` is the fraction of forking tokens.
 
     Source: arXiv 2510.14807 and its released code (compute_policy_loss_simko), which defines two details: entropies are
     computed with the trained policy, and the quantile interpolates linearly.
@@ -63,19 +63,25 @@ class Simko(Bounded):
         lt=1,
         description=(
             "quantile of the token entropies in a response; tokens with entropy above this quantile are forking "
-            "tokens, to which top, share and penalty apply"
+            "tokens, whose gradients SimKO changes"
         ),
     )
     top: int = Field(
         3,
         ge=1,
-        description="number of most probable tokens at a forking token that receive part of a success's gradient",
+        description=(
+            "number of most probable tokens that receive part of the gradient of a forking token with a positive "
+            "advantage"
+        ),
     )
     share: float = Field(
         0.01,
         ge=0,
         le=1,
-        description="fraction of a success's gradient at a forking token that goes to the most probable tokens",
+        description=(
+            "fraction of the gradient of a forking token with a positive advantage that goes to the most probable "
+            "tokens"
+        ),
     )
     penalty: float = Field(
         1.1,

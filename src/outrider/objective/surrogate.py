@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Surrogate(Options):
     """The policy loss, such as PPO's clipped objective. Fields are the recipe's options.
 
-    On-policy, where every ratio is 1, the gradient of the gain is the policy gradient: each token's advantage times the
-    gradient of its log-probability.
+    On-policy, where every ratio is 1, the gradient of :meth:`gain` is the policy gradient: each token's advantage times
+    the gradient of its log-probability.
     """
 
     @property
@@ -33,13 +33,13 @@ class Surrogate(Options):
 
     @property
     def reads_top(self) -> int:
-        """How many of the likeliest tokens the surrogate reads at each position; 0 if the surrogate needs neither these
-        tokens nor entropies."""
+        """How many of the most probable tokens the surrogate reads at each position. If this number is 0, the surrogate
+        may get no entropies."""
         return 0
 
     def gain(self, tokens: TokenRatios) -> tuple[Tensor, Marks]:
-        """Return the gain of each token ``[N]``, and the values ``[N]`` of each diagnostic, keyed by name. A diagnostic
-        is the mean of its values over tokens.
+        """Return each token's gain ``[N]`` (the negative of its policy loss), and the values ``[N]`` of each
+        diagnostic, keyed by name. A diagnostic is the mean of its values over tokens.
 
         Tokens that are not trained have log ratio 0 and advantage 0. Their gain and diagnostics are ignored. Their
         log-probability may be NaN, and this NaN must not reach any gradient.
@@ -48,7 +48,7 @@ class Surrogate(Options):
 
 
 class Bounded(Surrogate):
-    """A surrogate with a lower and an upper bound, which a recipe may write as ``[low, high]``."""
+    """A surrogate with a lower and an upper bound for the importance ratio. A recipe may write ``[low, high]``."""
 
     @model_validator(mode="before")
     @classmethod

@@ -14,12 +14,12 @@ from outrider.record.row import WeightedRow
 
 
 class TokenBatch(NamedTuple):
-    """The own tokens of a micro-batch's rows, concatenated. Tensors are ``[N]``. If an optional field is None, its
+    """The ``token_ids`` of a micro-batch's rows, concatenated. Tensors are ``[N]``. If an optional field is None, its
     value is 1 at every token; for ``penalties``, None means no penalty.
 
     Attributes:
         weights: weight of each token's loss; positive only for trainable tokens.
-        lengths: number of own tokens in each row.
+        lengths: number of these tokens in each row.
         keeps: 0 for tokens whose policy gradient a selection removes, otherwise 1.
         importance: importance weights of the policy term.
         penalties: coefficients of the penalty on the distance from the sampling policy.

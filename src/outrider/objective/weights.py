@@ -25,15 +25,15 @@ def token_weights(rows: Sequence[WeightedRow], options: ObjectiveOptions, max_to
     * ``sequence_mean``: :math:`\lambda_s / (R_s\, n_i)`, with :math:`R_s` the number of rows with a trainable token
     * ``constant``: :math:`\lambda_s / (|s|\, L)`, with L = ``length`` or ``max_tokens``
 
-    Only ``constant`` keeps the direction of the expected gradient. The other two denominators depend on response
-    lengths, and thus on outcomes. With ``token_mean``, a token has less weight in a batch of long responses; with
-    ``sequence_mean``, it has less weight in a long response.
+    Only the denominator of ``constant`` keeps the direction of the expected gradient. The denominators of
+    ``token_mean`` and ``sequence_mean`` depend on response lengths, and thus on outcomes. With ``token_mean``, a token
+    has less weight in a batch of long responses; with ``sequence_mean``, it has less weight in a long response.
 
     Denominators also count rows with zero advantage. With ``denominator: with_signal``, rows with zero advantage are
     not counted, and have weight 0 in every term of the loss.
 
     Raises:
-        UserError: a row's stream has no weight in ``options.streams``.
+        UserError: ``options.streams`` has no weight for the ``stream`` of a row.
     """
     tokens = np.array([row.trainable_N.sum() for row in rows], dtype=np.float64)
     streams = np.array([row.stream for row in rows])

@@ -67,8 +67,8 @@ def wanted_by(recipe: Recipe) -> Wanted:
 def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptions) -> Preflight:
     """Run all checks that need only the task's table, the tokenizer and the configuration.
 
-    The checks read the task's files and the model's tokenizer. With ``skip: long``, this call also makes the task
-    exclude rows that are too long; :func:`leave_out` excludes the same rows in other processes.
+    The checks read the task's files and the model's tokenizer. With the table option ``skip: long``, the task then
+    excludes rows whose prompt is too long, in this process only. Other processes must call :func:`leave_out`.
 
     Args:
         model: the model whose tokenizer encodes the prompts; if None, prompts are not checked.
@@ -115,8 +115,8 @@ def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptio
 
 
 def leave_out(task: Task, places: Collection[tuple[str, str]]) -> None:
-    """Exclude rows from this process's task: the rows that :func:`preflight` found to be too long in another
-    process."""
+    """Exclude the rows at ``places`` from the task. :func:`preflight` found in another process that their prompts are
+    too long."""
     table = _table(task)
     if table is not None and table.skips_long:
         table.leave_out(places)
@@ -128,7 +128,7 @@ def _table(task: Task) -> Table | None:
 
 
 def _too_long(table: Table, prompts: Prompts, max_tokens: int) -> frozenset[tuple[str, str]]:
-    """Return the side (``train`` or ``heldout``) and the place of each row whose prompt is too long. After such a
+    """Return each row whose prompt is too long, as (``train`` or ``heldout``, file and row number). After such a
     prompt, the model's context has no room for a response of the maximum length."""
     table.leave_out([])
     counts = table.counts
@@ -167,8 +167,8 @@ def _prompts(model: str, policy: PolicyOptions) -> Prompts:
 
 
 def _sentences(faults: Sequence[Fault]) -> list[str]:
-    """Return one sentence per fault. The sentence begins with the row's place or, if that is unknown, with the
-    problem's id."""
+    """Return one sentence per fault. Each sentence begins with the problem's file and row number or, if they are
+    unknown, with its id."""
     return [
         f"{place}: {reason}"
         if (place := problem.metadata.get("place"))

@@ -52,7 +52,8 @@ class Prompts:
 
         Encoding a large table takes minutes, so only prompts that may be faulty are encoded. A prompt may be faulty if
         it would be too long with one token per byte, or if it has a character that the tokenizer does not know. The
-        first prompt for each sequence of roles is encoded too.
+        first prompt with each sequence of chat roles, such as system and user, is also encoded, to measure the
+        template's length.
         """
         faults: list[Fault] = []
         long: list[LongPrompt] = []

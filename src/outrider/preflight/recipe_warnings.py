@@ -22,11 +22,12 @@ OUT_OF_PROPORTION = 10  # maximum ratio of evaluation tokens to training tokens 
 def recipe_warnings(recipe: Recipe, heldout: int | None = None, cores: int | None = None) -> list[str]:
     """Return one sentence per warning. The reasons for a warning are:
 
-    - No verdict can change an advantage, for example because each problem has only one rollout.
+    - All advantages are 0 whatever the verifier says, for example because each problem has only one rollout.
     - A wrong answer has a higher reward than a correct answer.
-    - The advantage estimation (``credit``) assumes that all problems have equal weight in an update, but their weights
-      differ. They differ if a step has several updates and the number of rollouts varies from problem to problem.
-    - The run ends before its warm-up ends, or before a credit component becomes active.
+    - The baseline assumes that all problems contribute equally to an update. They do not if a step has several updates
+      and the number of rollouts varies from problem to problem.
+    - The run ends before its warm-up ends, or before the first step of an advantage bonus or another part of
+      ``credit``.
     - There are more ranks than cores. ``cores`` is the number of cores for all ranks, since this process may be pinned
       to a single core.
     - The evaluations may generate more than ``OUT_OF_PROPORTION`` times as many tokens as training. ``heldout`` is the
@@ -75,9 +76,9 @@ def _rollouts_of_a_problem(recipe: Recipe) -> int | None:
 
 
 def _gives_signal(recipe: Recipe, n: int, step: int = 1) -> bool:
-    """Return whether at least one combination of verdicts on ``n`` rollouts of two problems gives a nonzero advantage.
+    """Return whether any rewards for ``n`` rollouts of each of two problems give a nonzero advantage.
 
-    The check uses a step that is late enough for every component of credit to be active.
+    If parts of ``credit`` start at a later training step, the check uses the latest of these steps.
     """
     values = sorted({r for r in recipe.reward.model_dump().values() if r is not None})
     groups = [
@@ -91,7 +92,8 @@ def _gives_signal(recipe: Recipe, n: int, step: int = 1) -> bool:
 
 
 def _members(rewards: list[float], correct: float) -> Members:
-    """Return rollouts with different lengths and likelihoods, for components that use length or likelihood."""
+    """Return invented rollouts with the given rewards. Their lengths and likelihoods differ, since some advantages
+    depend on them."""
     tokens = [2 + k for k in range(len(rewards))]
     return Members(
         rewards_G=np.array(rewards, np.float64),

@@ -16,9 +16,10 @@ _FAILED = (Outcome.ERROR, Outcome.TIMEOUT)
 def failing_verifier(task: Task, problems: Sequence[Problem]) -> str:
     """Return a sentence that says why a verifier fails on every response; empty if it can verify at least one response.
 
-    For each of ``PROBES`` problems, the responses are the worked solution, the gold answer and the prompt. A missing
-    solution or answer is skipped. Verifiers that ship with Outrider are not called, since their own tests cover them.
-    Environments are not called either, since they return their own verdicts.
+    For each of the first ``PROBES`` problems, the verifier gets three texts as responses: the task's reference
+    solution, the gold answer and the prompt. A missing solution or answer is skipped. Verifiers that ship with Outrider
+    are not called, since their own tests cover them. Environments are not called either, since they return their own
+    verdicts.
     """
     if not isinstance(task, Table) or not problems or not provenances_in(task.verifier):
         return ""

@@ -10,9 +10,9 @@ from outrider.processes.ranks import Ranks
 
 
 class AgreedStop(SafeStop):
-    """Stops all ranks at the same point, which is the start or the end of an interruptible phase.
+    """Stops all ranks together, at the start or the end of an :meth:`allowed` block.
 
-    Each rank saves a shard of the checkpoint. If one rank stopped within a phase, all other ranks would wait for it.
+    Each rank saves a shard of the checkpoint. If one rank stopped within the block, all other ranks would wait for it.
 
     Args:
         heard: object that records whether this rank has received SIGTERM. All ranks stop if rank 0 has received it.

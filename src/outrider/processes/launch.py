@@ -42,7 +42,7 @@ def launch(wanted: int, main: RankMain, *arguments: Any, hint: str = "start it a
     process on a machine with a GPU. ``main`` and the arguments are pickled for all other ranks.
 
     Raises:
-        RankLostError: a process died. The error's message names the rank and ends with ``hint``.
+        RankLostError: a process died. The message names the process's rank and ends with ``hint``.
     """
     try:
         if "WORLD_SIZE" in os.environ:
@@ -140,10 +140,10 @@ def _said(folder: Path, rank: int) -> str:
 
 
 def _start(processes: Sequence[BaseProcess], ignore_signals: bool) -> None:
-    """Start the processes. Starting takes seconds if the fork server is still importing modules.
+    """Start the processes. This takes seconds if they are forked from a server process that is still importing modules.
 
-    ``ignore_signals`` must be False if the processes are started from a fork server. Otherwise, all children of the
-    fork server would inherit the ignored signals.
+    ``ignore_signals`` must be False for a fork server (multiprocessing's ``forkserver``). Otherwise, all its children
+    would inherit the ignored signals.
     """
     try:
         with ignoring_interrupts() if ignore_signals else nullcontext(), without_main():
@@ -209,7 +209,7 @@ def _end_with_rank_0(rank: int, hint: str) -> None:
 
 
 def _await(count: int, ended: Callable[[], dict[int, int]], folder: Path) -> None:
-    """Wait until every other process has started."""
+    """Wait until all other processes have started."""
     # if a process dies before it joins, gloo would wait two hours for it (ranks._WAIT)
     while len(list(folder.glob("arrived-*"))) < count:
         for rank, code in ended().items():
@@ -234,8 +234,8 @@ def _call(ranks: Ranks, main: RankMain, arguments: tuple[Any, ...]) -> int:
 
 @contextmanager
 def threads_of_a_rank() -> Iterator[None]:
-    """Context manager that sets a rank's number of threads to 1 on a CPU; this number affects the last bits of
-    results."""
+    """Context manager that limits a rank to one thread if there is no GPU. The number of threads changes rounding
+    errors."""
     threads = torch.get_num_threads()
     if not torch.cuda.is_available():
         torch.set_num_threads(1)

@@ -37,12 +37,13 @@ class Ranks:
     Args:
         rank: index of this rank, counted from 0.
         size: number of ranks.
-        ended: function that returns how other ranks have ended, keyed by rank; None if this process did not start the
-            other ranks.
+        ended: function that returns, for each rank that has ended, a text such as "was killed". If None, this process
+            did not start the other ranks.
 
     Attributes:
-        cores: number of cores that all ranks on this machine share, even if this rank is pinned to one core.
-        waits: whether this process is inside a :meth:`linked` block.
+        cores: total number of cores for all ranks on this machine. The number does not change if this rank is pinned to
+            one core.
+        waits: True while this process is in a ``with`` block of :meth:`linked`.
 
     Raises:
         RankLostError: raised by every collective operation if another rank has died.
@@ -101,11 +102,10 @@ class Ranks:
 
     @contextmanager
     def linked(self) -> Iterator[None]:
-        """Context manager for a block in which devices wait for each other.
+        """Context manager for code in which the GPUs of all ranks wait for each other.
 
-        An error on one rank in this block cannot be propagated, since all other ranks wait for the failed rank's
-        device, not for a message. The error therefore ends the process of the failed rank, so that the other ranks stop
-        waiting.
+        An error in this code cannot be sent to the other ranks, since they wait for the failed rank's GPU, not for a
+        message. The error therefore ends the failed rank's process, so that the other ranks stop waiting.
         """
         before, self.waits = self.waits, True
         try:
@@ -147,8 +147,8 @@ class Ranks:
         return lost[min(lost)] if lost else ""
 
     def _who_is_lost(self) -> str:
-        """Return the message of :meth:`lost`. The call may take up to 10 seconds, since a rank's connections close
-        before its process ends."""
+        """Wait up to 10 seconds until the end of a rank's process is known, and return the message of :meth:`lost`. A
+        dying rank's connections close before its process ends."""
         end = time.monotonic() + _END_SECONDS
         while (self._ended or self._processes) and time.monotonic() < end:
             if lost := self.lost():
@@ -217,7 +217,8 @@ class Ranks:
         raise self._told
 
     def _is_told(self, error: BaseException | None) -> bool:
-        """Return whether an exception is the last propagated exception, or was raised from that exception."""
+        """Return whether an exception must not be sent to the other ranks: they already have the exception (or its
+        cause), or cannot receive it."""
         while error is not None:
             if error is self._told or isinstance(error, RankLostError):
                 return True

@@ -40,7 +40,7 @@ def warm_processes(*modules: str) -> ForkServerContext | SpawnContext:
 
 
 def warm_ahead(module: str, ranks: int) -> None:
-    """Start importing a run's module for the run's other processes, while this process imports the module as well.
+    """Start importing ``module`` for a run's other processes, while this process imports the module too.
 
     In parallel, both imports take 6 seconds; one after another, they take 11 seconds.
 

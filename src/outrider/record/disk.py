@@ -18,7 +18,7 @@ from outrider.errors import UserError
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """Open a file for reading. If its name ends in ``.gz`` or ``.zst``, decompress the content.
+    """Open a file for reading. A file whose name ends in ``.gz`` or ``.zst`` is decompressed.
 
     Reading may raise OSError, EOFError or zlib.error.
     """

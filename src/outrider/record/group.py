@@ -1,4 +1,4 @@
-"""A group contains all rollouts of one problem in one step. The rollouts form one or more trees of branches."""
+"""A group contains all rollouts of one problem in one step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def group_id(step: int, problem: Problem, purpose: str = "train") -> str:
 class Group:
     """All rollouts of one problem in one step, ordered by member index (the rollout's number within the group).
 
-    Before sampling, a group may be empty. Success is defined by the verdict, never by the reward.
+    Before sampling, a group may be empty. A rollout is a success if the verifier accepts it, whatever its reward.
     """
 
     problem: Problem
@@ -40,12 +40,13 @@ class Group:
 
     @property
     def dropped(self) -> bool:
-        """Whether a stage has dropped the group, so that training uses none of its rollouts. False for empty groups."""
+        """Whether all rollouts of the group are excluded from training. False for empty groups."""
         return bool(self.rollouts) and all(r.unused for r in self.rollouts)
 
     @property
     def generated_tokens(self) -> int:
-        """Number of tokens that the policy sampled in this step, excluding observed and replayed tokens."""
+        """Number of tokens that the policy sampled in this step, excluding an environment's replies and rollouts from
+        earlier steps."""
         return sum(r.trainable_tokens for r in self.drawn.rollouts)
 
     @property
@@ -63,7 +64,8 @@ class Group:
         return tuple(r for r in self.rollouts if r.parent == parent.id)
 
     def predicted_as(self, rate: float | None) -> Group:
-        """Return the group with the predicted pass rate ``rate`` stored in every rollout that this step sampled."""
+        """Return the group with the predicted pass rate ``rate`` stored in every rollout, except rollouts from earlier
+        steps."""
         if rate is None:
             return self
         return replace(self, rollouts=tuple(r if r.replayed else r.predicted_as(rate) for r in self.rollouts))

@@ -1,7 +1,7 @@
-"""Derives the seed of every random draw from the draw's identity, so that results do not depend on scheduling.
+"""Derives the seed of each random draw from names and numbers that do not depend on scheduling.
 
-A rollout's seed is a hash of (master seed, group, member index, parent rollout, branch position). The seed does not
-depend on batch composition, order, group size or the number of processes.
+For example, a rollout's seed is a hash of (master seed, group, member index, parent rollout, branch position). The seed
+does not depend on batch composition, order, group size or the number of processes.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def identity_seed(*parts: int | str) -> int:
 def uniforms(seeds_B: NDArray[np.integer], positions_T: NDArray[np.integer]) -> NDArray[np.float64]:
     """Return one uniform random number in (0, 1) for each seed and token position, as float64 of shape ``[B, T]``.
 
-    The generator applies SplitMix64's output function to the counter ``seed + position * golden gamma``. Therefore, a
-    position's number does not depend on earlier draws. Values are odd multiples of 2^-53, so neither 0 nor 1 occurs.
-    Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
+    The generator is SplitMix64 (``_GAMMA`` is its increment). Each number is computed from seed and position alone, so
+    it does not depend on earlier draws. Values are odd multiples of 2^-53, so neither 0 nor 1 occurs. Source: Steele,
+    Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
 
     >>> a = uniforms(np.array([7]), np.arange(4))
     >>> b = uniforms(np.array([3, 7]), np.arange(2, 4))

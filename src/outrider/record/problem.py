@@ -53,6 +53,6 @@ class Problem:
         return _PROMPT_END in self.metadata
 
     def prompted(self, rendered: str) -> Problem:
-        """Return the problem with the end of its rendered prompt stored. This end shows whether the chat template opens
-        a thinking block before the response."""
+        """Return a copy of the problem whose metadata contain the last characters of its rendered prompt. They show
+        whether the chat template opens a thinking block before the response."""
         return replace(self, metadata={**self.metadata, _PROMPT_END: rendered[-_LONGEST_END:]})

@@ -1,4 +1,4 @@
-"""A request for rollouts of one problem, which a stage of the explorer sends to the sampler."""
+"""A request for rollouts of one problem, which an exploration stage of a recipe makes and the sampler answers."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ class Prefix:
 class SampleRequest:
     """A request for ``n`` rollouts of one problem with one prompt.
 
-    A stage sets the fields up to ``replay``. The explorer sets ``stage`` and all later fields before the sampler gets
-    the request.
+    An exploration stage of the recipe sets the fields from ``problem`` to ``replay``. The training loop then sets the
+    fields from ``stage`` to ``seed``.
 
     Attributes:
         problem: the problem to solve.
         n: number of rollouts, at least 1.
         prefix: response prefix to continue; if None, the rollouts start after the prompt.
-        context: kind of the prompt in ``prompt_ids``, for example whether examples or a hint were added.
+        context: whether ``prompt_ids`` is the plain prompt, or a prompt with worked examples or a hint.
         stream: the loss stream (a set of rollouts with its own loss weight), such as ``"main"`` or ``"branch"``.
-        prompt_ids: token ids of the prompt; if None, the explorer encodes the plain prompt.
+        prompt_ids: token ids of the prompt; None: the problem's plain prompt.
         params: sampling options; if None, the run's sampling options are used.
         replay: rollout of an earlier step that joins the group instead of a new rollout; ``n`` must then be 1. None:
             sample rollouts.
-        stage: the name of the stage that made the request.
+        stage: the name of the exploration stage that made the request.
         group_id: the id of the group that the rollouts join.
         first_member: index of the first of the ``n`` rollouts in its group.
         seed: the run's master seed.

@@ -40,7 +40,7 @@ class Observation(NamedTuple):
     """An environment's reply to a turn.
 
     Attributes:
-        at: number of the rollout's own tokens before the observation.
+        at: number of tokens of ``Rollout.token_ids`` before the observation.
         tokens: number of observed tokens; 0 if the policy saw no observation, for example after the last turn.
         begin, end: the observation's start and end in the rollout's ``text``, in characters.
         error: whether the policy's turn made an invalid request, such as a call to an unknown tool.
@@ -56,7 +56,7 @@ class Observation(NamedTuple):
 
     @property
     def span(self) -> tuple[int, int]:
-        """Start and end of the observation among the rollout's own tokens."""
+        """Start and end of the observation in ``Rollout.token_ids``."""
         return self.at, self.at + self.tokens
 
 
@@ -83,17 +83,18 @@ class Rollout:
         member: index of the rollout in its group.
         prompt_ids, prefix_ids, token_ids: int32.
         logprobs_T: float32, the log-probability of each own token under ``mode``.
-        entropies_T: float32, the entropy in nats of the full distribution under ``mode`` at each own token; None if the
-            engine returns no entropies.
-        mode: the distribution to which log-probabilities and entropies refer.
+        entropies_T: float32, the entropy in nats at each own token, over the whole vocabulary and at the temperature in
+            ``mode``; None if the engine returns no entropies.
+        mode: temperature, ``top_p`` and ``top_k`` of the distribution to which log-probabilities refer.
         trainable_T: bool, one per own token; False for observed tokens (such as tool output), which were not sampled.
             None if all own tokens are trainable.
         observations: the environment's replies, in order, excluding observations in the prefix.
         parent: id of the rollout from which ``prefix_ids`` are taken; None for a rollout that starts at the prompt.
         branch_at: number of tokens in ``prefix_ids``.
-        context, stream, stage: as in the request; a replayed rollout has a context of kind ``"replayed"``.
+        context, stream, stage: as in :class:`outrider.record.SampleRequest`. If the rollout is from an earlier step,
+            ``context.kind`` is ``"replayed"``.
         policy_version: version of the weights that sampled the tokens.
-        seed: the identity seed used for sampling.
+        seed: the rollout's own random seed (:mod:`outrider.record.identity`).
         stop: see :class:`StopReason`.
         text: decoded text of the own tokens, without special tokens.
         prefix_text: decoded text of ``prefix_ids``, so that a branch can be verified as a whole.
@@ -102,7 +103,7 @@ class Rollout:
         advantage: mean advantage of the trainable tokens; None if no advantage was assigned.
         advantages_T: float32, one per own token, 0 for observed tokens; None if all trainable tokens have the same
             advantage.
-        predicted: pass rate of the problem, from 0 to 1, as predicted by a stage before the step; None if there is no
+        predicted: pass rate of the problem, from 0 to 1, that the recipe predicted before the step; None if there is no
             prediction.
         log_ratios_T: float32, one per own token: how much the log-probability has changed since sampling. The later
             log-probability comes from the forward pass of the rollout's last update. Values are rounded to multiples of
@@ -167,7 +168,7 @@ class Rollout:
 
     @property
     def success(self) -> bool:
-        """Whether the verdict is correct, regardless of the reward; False if there is no verdict."""
+        """Whether the verifier accepted the response, regardless of the reward; False if there is no verdict."""
         return self.verdict is not None and self.verdict.success
 
     @property
@@ -207,8 +208,8 @@ class Rollout:
         """Return the rollout with the advantages of its trainable tokens, and with the reason ``unused`` if it is not
         trained on.
 
-        If the prefix is trained as well as the own tokens, ``advantages_N`` covers both, with the prefix first.
-        Degenerate case: if there are no tokens, the advantage is None.
+        If training includes a branch's prefix, ``advantages_N`` begins with the advantages of the prefix. Degenerate
+        case: if there are no tokens, the advantage is None.
         """
         mean = float(advantages_N.sum()) / len(advantages_N) if len(advantages_N) else None
         advantages_T = None
@@ -219,9 +220,10 @@ class Rollout:
         return self._with(advantage=mean, advantages_T=advantages_T, unused=self.unused or unused)
 
     def trained_with(self, logprobs_N: NDArray[np.float32]) -> Rollout:
-        """Return the rollout with the log ratios of its last update, given the log-probabilities in this update.
+        """Return the rollout with ``log_ratios_T``, given ``logprobs_N``: the log-probabilities in the rollout's last
+        update.
 
-        If the prefix is trained as well as the own tokens, ``logprobs_N`` covers both, with the prefix first.
+        If training includes a branch's prefix, ``logprobs_N`` begins with the prefix.
         """
         own_T = logprobs_N[len(logprobs_N) - len(self.token_ids) :]
         steps_T = np.round((own_T - self.logprobs_T) / LOG_RATIO_STEP) * LOG_RATIO_STEP

@@ -14,20 +14,22 @@ from outrider.record import RAW, Ids, Mode, Rollout
 
 @dataclass(frozen=True, slots=True)
 class WeightedRow:
-    """One sequence to train on. ``N`` is the number of its own tokens, which follow the context.
+    """One sequence to train on. ``N`` is the number of ``token_ids``.
 
     Attributes:
-        context_ids: the prompt and a branch's prefix, which are never trained.
-        token_ids: own tokens, which are the response after the prefix.
+        context_ids: the tokens before ``token_ids``, which are never trained: the prompt and, for a branch, the
+            response prefix copied from its parent.
+        token_ids: the response, without such a prefix.
         old_logprobs_N: float32, log-probabilities of the sampling policy, under ``mode``.
-        advantages_N: float64, the advantage of each own token; 0 for tokens without a training signal.
-        trainable_N: bool; False for observed tokens.
-        stream: loss stream, which determines the row's denominator and weight in the loss.
+        advantages_N: float64, the advantage of each token; 0 for tokens without a training signal.
+        trainable_N: bool; False for tokens from an environment, such as tool output.
+        stream: loss stream, such as ``"main"`` or ``"branch"``. Each stream has its own denominator and weight in the
+            loss.
         group: group id; rows of one group are always in the same optimizer batch.
-        mode: the distribution to which the old log-probabilities refer.
+        mode: temperature, ``top_p`` and ``top_k`` of the distribution to which the old log-probabilities refer.
         entropies_N: float32, entropies of the sampling policy in nats; None if the sampler records none.
-        seed: the rollout's identity seed.
-        success: whether the rollout's verdict is correct.
+        seed: the rollout's seed.
+        success: whether the verifier accepted the response.
         reward: the rollout's reward; NaN if the rollout is unscorable or has no reward.
         importance_N: float64, importance weights of the policy term (:mod:`outrider.objective.correction`); None: all
             weights are 1.
@@ -38,7 +40,7 @@ class WeightedRow:
     Attributes:
         weight: weight of each trainable token in every term of the loss.
         trained: whether any term of the loss has a gradient for this row. The learner skips rows without a gradient.
-        keeps_N: bool, whether each token keeps its policy gradient; None: all tokens keep their gradient.
+        keeps_N: bool, False for tokens whose policy gradient is removed; None: no gradient is removed.
         penalties_N: float64, coefficient of the penalty on each token's distance from the sampling policy; None: all
             coefficients are 0.
         pulled: whether the KL penalty toward the reference policy applies to the row.
@@ -78,11 +80,11 @@ Logprobs = Callable[[Sequence[WeightedRow]], list[NDArray[np.floating]]]
 
 
 def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -> WeightedRow:
-    """Return the row for a rollout. ``advantages`` has one value per trainable token.
+    """Return a rollout as a row of training data. ``advantages`` has one value per trainable token.
 
     ``prompt_ids`` is the prompt that precedes the response in training: the prompt used for sampling, or the problem's
-    plain prompt. In this row, the rollout's prefix is context. The prefix policy (:mod:`outrider.credit.paths`) decides
-    whether another row trains the prefix.
+    plain prompt. A branch's prefix is never trained in this row, but may be trained in other rows
+    (:mod:`outrider.credit.paths`).
 
     Raises:
         ValueError: the number of advantages differs from the number of trainable tokens.

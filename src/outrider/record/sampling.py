@@ -35,8 +35,8 @@ class SamplingParams:
         temperature: softmax temperature; 0 means greedy decoding.
         top_p: probability mass of the tokens that may be sampled; 1.0 turns this limit off.
         top_k: number of most likely tokens that may be sampled; 0 turns this limit off.
-        max_tokens: maximum number of response tokens, including the end-of-sequence token and a branch's prefix. All
-            responses of a group therefore have the same limit.
+        max_tokens: maximum number of response tokens, including the end-of-sequence token. A response that continues a
+            prefix of another response includes this prefix, so all responses of a group have the same limit.
     """
 
     temperature: float = 1.0

@@ -14,8 +14,9 @@ from outrider.record.rollout import Rollout
 def sampled(rollout: Rollout, relatives: Mapping[str, Rollout]) -> NDArray[np.bool_]:
     """Return a mask ``[T]`` of the response tokens that the policy sampled.
 
-    ``relatives`` maps ids to the group's rollouts, including the parent that owns the prefix. The parent may be missing
-    if it is from an earlier step. The prefix then contains no observations, so all its tokens count as sampled.
+    ``relatives`` maps ids to the group's rollouts, including the parent from which the rollout's prefix was copied. If
+    the parent is missing, all tokens of the prefix count as sampled. A parent may be missing if it is from an earlier
+    step; its prefix then contains no observations.
     """
     own_T = np.ones(len(rollout.token_ids), np.bool_) if rollout.trainable_T is None else rollout.trainable_T
     parent = relatives.get(rollout.parent or "")
@@ -24,10 +25,10 @@ def sampled(rollout: Rollout, relatives: Mapping[str, Rollout]) -> NDArray[np.bo
 
 
 def observed(rollout: Rollout, relatives: Mapping[str, Rollout], upto: int) -> tuple[tuple[int, int], ...]:
-    """Return the start and end of each observation within the first ``upto`` response tokens, including the prefix.
+    """Return the start and end of each observation (reply of an environment) within the first ``upto`` response tokens.
+    These tokens include the rollout's prefix.
 
-    An observation that ends at ``upto`` is included, even if it is empty, since the environment has already replied to
-    the preceding turn.
+    An observation that ends at ``upto`` is included. It may be empty, if the environment replied without text.
     """
     at, parent = rollout.branch_at, relatives.get(rollout.parent or "")
     before = () if parent is None else observed(parent, relatives, min(at, upto))

@@ -40,8 +40,8 @@ _FEWEST = 2
 def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Mapping[str, str] | None = None) -> int:
     """Compare the runs at ``paths``, and return 0 regardless of the result.
 
-    ``out`` is an HTML file or a folder (:func:`outrider.report.places.report_files`). By default, both files are
-    written to the first run's parent folder. Both files overwrite those of an earlier comparison.
+    Writes an HTML file and a JSON file (:func:`outrider.report.places.report_files`), by default to the first run's
+    parent folder. Files of an earlier comparison are overwritten. ``out`` is another HTML file or folder.
 
     Raises:
         UserError: see :func:`compared`; also if ``out`` is neither an HTML file nor a folder, or if a file cannot be
@@ -61,7 +61,8 @@ def compared(paths: Sequence[Path], columns: Mapping[str, str] | None = None) ->
     """Return the report that compares the first run with every other run. Also return one paragraph per compared run,
     and messages for the user.
 
-    If another framework's rollouts come from several models, each model counts as a run; these runs are sorted by name.
+    A path may contain another framework's rollouts. If they come from several models, each model is treated as a
+    separate run, and these runs are sorted by name.
 
     Raises:
         UserError: there are fewer than two runs, or a run is given twice or cannot be read.
@@ -84,8 +85,9 @@ def compared(paths: Sequence[Path], columns: Mapping[str, str] | None = None) ->
 
 
 def _named_apart(found: Sequence[tuple[Path, RunData, RunData]]) -> list[RunData]:
-    """Return the runs, or each run's models, under unique names. If two names are equal, each model's name begins with
-    the name of its run. If names are still equal, the paths of runs replace the names of runs."""
+    """Return the runs under unique names; a dump of several models has already been split into one run per model. If
+    two names are equal, the name of each model's run begins with the name of the dump. If names are still equal, paths
+    replace the names of runs and dumps."""
     names = [
         [one.name for _, _, one in found],
         [one.name if one is run else f"{run.name}: {one.name}" for _, run, one in found],

@@ -62,8 +62,8 @@ class Figure:
     """One plot. If ``y_range`` is None, the y axis is fitted to the data.
 
     If ``kind`` is ``stack``, the figure plots shares that add up to 1. If ``kind`` is ``sets``, the figure draws
-    overlapping sets, one per series. ``x`` then contains the names of the regions, which are the same for all series.
-    ``y`` contains a region's size if the region lies in the set, otherwise NaN. ``percent`` names the axes ("x", "y" or
+    overlapping sets, one per series. Each series then has the names of all regions as ``x``. As ``y``, the series has
+    the size of each region that lies in its set, and NaN for all other regions. ``percent`` names the axes ("x", "y" or
     "xy") whose values are shares; the page shows these values as percentages.
     """
 
@@ -85,7 +85,7 @@ class TableBlock:
 
     ``units`` contains the units of those columns that contain shares, or differences between shares. An
     :class:`Interval` cell is shown with its bounds. ``marked`` contains the row and column of each cell that is shown
-    with the mark †, which ``note`` explains.
+    with a †. ``note`` explains the †.
     """
 
     id: str
@@ -101,7 +101,8 @@ class Observed(NamedTuple):
     """A character range of a rollout's text that an environment wrote.
 
     Attributes:
-        error: whether the text in this range is the reply to an invalid request.
+        error: whether the environment wrote this text in reply to an invalid request of the policy, such as a call to
+            an unknown tool.
     """
 
     begin: int
@@ -111,14 +112,14 @@ class Observed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExampleNode:
-    """One rollout of an example group. ``text`` is the rollout's own text, without the prefix from its parent.
+    """One rollout of a group that the page shows as an example. A branch's ``text`` lacks the prefix that it continues.
 
     Attributes:
         id: id of the rollout.
         parent: id of the rollout from which this branch starts; None if the rollout starts at the prompt.
         label: short caption with the rollout's index in the group, its stage, its number of tokens and its reward.
-        outcome: outcome of the verdict; "" if there is no verdict.
-        at: number of the parent's own tokens before the branch point.
+        outcome: the verifier's result, such as "correct"; "" if the rollout was not verified.
+        at: number of tokens of the parent before the branch point, without the parent's prefix.
         cut: number of characters of the parent's ``text`` before the branch point; None if unknown.
         observed: ranges of ``text`` that an environment wrote.
     """
@@ -194,8 +195,8 @@ class Report:
         skipped: the data that were missing for each skipped check, keyed by the check's name.
         sections: sections in reading order; the page shows these sections collapsed.
         opening: the page's first section, which is shown expanded; its text is the overall verdict.
-        commands: for each run name ("" in a report of one run), the beginning of the command that shows the run's
-            rollouts.
+        commands: the command that shows a run's rollouts, without its last arguments, keyed by run name ("" in a report
+            of one run).
         examined: whether a run was checked; if False, the page omits its part on findings.
     """
 

@@ -43,12 +43,12 @@ class RunData:
         metrics: ``metrics.jsonl`` as columns with one entry per step; NaN if a step lacks the key.
         evaluations: evaluations, keyed by step; step 0 is the policy before training.
         models: last evaluation of each model, keyed by model name; empty unless the rollouts come from several models.
-            A problem has the same id in every evaluation; ``rollouts`` prefixes the id with the model's name.
-        notices: one sentence for each file or part that could not be read.
+            In ``rollouts``, a problem's id begins with the model's name; in these evaluations, it does not.
+        notices: sentences about how the files were read, for example one for each file that could not be read.
         prompts: function that returns the available prompt texts, keyed by problem id, for runs whose column ``prompt``
             is null.
-        beginnings: function that returns a rollout's text from its start up to a given place, for several places. A
-            place consists of step, rollout id and number of own tokens. Places whose text is unavailable are skipped.
+        beginnings: function that returns the texts of the first tokens of several rollouts, keyed by (step, rollout id,
+            number of tokens, not counting the prefix of a branch). Rollouts whose text is unavailable are skipped.
         observed: function that returns the ranges of text that environments wrote, keyed by step and rollout id;
             rollouts without such ranges are skipped.
         folder: folder of the run; None for a file or a table in memory.

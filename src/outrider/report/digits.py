@@ -48,8 +48,7 @@ class FormattedCell(NamedTuple):
 
 
 def cells(values: Sequence[CellValue], unit: Unit | None = None) -> list[FormattedCell]:
-    """Format a column and its intervals in the column's unit. The word "points" is omitted, since the column's name
-    contains it.
+    """Format a column and its intervals in the column's unit. The unit "points" is not written after the number.
 
     >>> list(map(tuple, cells([Interval(0.125, 0.1, 0.15, 9), 0.5, None], "percent")))
     [('12.5 %', '[10.0, 15.0]'), ('50.0 %', ''), ('', '')]
@@ -144,7 +143,8 @@ def is_text(values: Sequence[CellValue]) -> bool:
 
 
 def _fixed(value: CellValue, decimals: int) -> str:
-    """Format a number with ``decimals`` decimals, unless it is undefined or is nonzero but would be shown as zero."""
+    """Format a number with ``decimals`` decimals. If a nonzero number would be shown as zero, or if the value is not a
+    finite number, use :func:`number`."""
     if not isinstance(value, (int, float)) or not math.isfinite(value) or (value and not round(value, decimals)):
         return number(value)
     return f"{value:,.{decimals}f}"

@@ -37,7 +37,8 @@ def sentences(run: RunData) -> str:
 
 
 def tables(run: RunData) -> list[TableBlock]:
-    """Return the score tables, by model or by test set and level, that fit on the first screen.
+    """Return the score tables of the page's first section: by model if there are several models, otherwise by test set
+    and difficulty level. Long tables are shortened.
 
     If there are several models, there is also a table of paired differences from the best model.
     """

@@ -1,5 +1,5 @@
-"""Writes one sentence on whether exploration is alive, narrowing, at risk, failing or unknown, from findings and
-pass@k."""
+"""Writes the report's first sentence: the state of exploration (alive, narrowing, at risk, failing or unknown), from
+findings and pass@k."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def headline(examined: Examined, change: tuple[int, Interval] | None) -> str:
 
     Args:
         examined: result of all checks.
-        change: the maximum k of the evaluations, and the paired change of pass@k from the first to the last evaluation;
-            None if fewer than two evaluations have the same problems.
+        change: the maximum k, and the change of pass@k from the first to the last evaluation, paired by problem. None
+            if there are no two evaluations on the same problems.
 
     Degenerate case: no check in ``DECISIVE`` could be run, and ``change`` is None. The sentence then begins with "The
     state of exploration is unknown", and a paragraph with the reason follows.
@@ -85,6 +85,6 @@ def _lacking(examined: Examined) -> str:
 
 
 def _others(findings: list[Finding]) -> str:
-    """Return a sentence on ``act`` findings that do not concern exploration; "" if there are none."""
+    """Return a sentence on findings of severity ``act`` that do not concern exploration; "" if there are none."""
     names = [one.name for one in findings if one.severity == "act" and one.name not in ON_EXPLORATION]
     return f" Other findings to act on: {', '.join(names)}." if names else ""

@@ -15,17 +15,17 @@ from outrider.runs.bench_folder import refuse_bench
 def open_any(path: Path, columns: Mapping[str, str] | None = None) -> RunData:
     """Open the rollouts at ``path``, whose format is detected from the content.
 
-    A run or a plain table is read lazily; another framework's files are read into memory. The importer's notes are
-    added to ``notices``.
+    A run or a table in Outrider's columns is read lazily; another framework's files are read into memory. Notes on how
+    these files were read are in the result's ``notices``.
 
     Args:
         path: file or folder.
-        columns: a mapping from each column's name to the record field that the column fills
-            (:func:`outrider.importers.read`). This mapping can be given only for another framework's files.
+        columns: for another framework's files, the field of their records to read for each column of Outrider, keyed by
+            column (:func:`outrider.importers.read`).
 
     Raises:
-        UserError: ``path`` does not exist, its format is not recognised, ``path`` is a bench folder, or ``columns`` is
-            given for a run, whose columns are known.
+        UserError: ``path`` does not exist, its format is not recognised, or ``path`` is a folder of ``outrider bench``,
+            which contains several runs. Also if ``columns`` is given for a run.
     """
     if not path.exists() or is_run(path):
         if columns:

@@ -136,7 +136,8 @@ def _budget(run: RunData) -> TableBlock | None:
 
 
 def _trained_on(run: RunData, unit: str) -> str:
-    """Return a sentence on the share of training tokens (or rollouts) that were trained on; "" for an evaluation."""
+    """Return a sentence on the share of tokens (or rollouts) sampled in training from which the policy learned; "" for
+    an evaluation."""
     if split(run) != "train":
         return ""
     used = cost_of(unit, "unused = ''")

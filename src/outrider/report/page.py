@@ -50,9 +50,9 @@ def render(report: Report) -> str:
 
     In prose (section texts, notes, sentences, advice), names may be in ``backticks``, and a blank line starts a
     paragraph. Numbers in tables get three significant digits (:mod:`outrider.report.digits`). NaN is shown as n/a, and
-    None as an empty cell. In a report of several runs, the names of facts and checks begin with the run's name and a
-    colon. These facts and checks are grouped by run. A figure without a finite number shows "no data". A rollout that
-    is listed before its parent is shown as if the rollout started at the prompt. Characters that cannot be shown
+    None as an empty cell. In a report of several runs, the names of ``report.facts`` and of the checks begin with the
+    run's name and a colon, and the page groups them by run. A figure without a finite number shows "no data". A rollout
+    that is listed before its parent is shown as if the rollout started at the prompt. Characters that cannot be shown
     (control characters, halves of surrogate pairs) are replaced with visible characters.
     """
     facts, anchors = _by_run(report.facts), _anchors(report)
@@ -85,7 +85,7 @@ class TextSpan(NamedTuple):
     Attributes:
         pivot: whether branches start at the beginning of the span.
         observed: whether an environment wrote the span.
-        error: whether the span is the reply to an invalid request.
+        error: whether the span is the environment's reply to an invalid request, such as a call to an unknown tool.
     """
 
     text: str
@@ -98,7 +98,7 @@ class PivotMark(NamedTuple):
     """A pivot: a position at which branches leave their parent rollout.
 
     Attributes:
-        at: number of the parent's own tokens before the pivot.
+        at: number of tokens of the parent before the pivot, without the parent's prefix.
         branches: rollouts that branch at the pivot.
         before, after: the parent's text on both sides of the pivot; empty if the position in the text is unknown.
     """
@@ -236,7 +236,7 @@ def _figures(report: Report, anchors: Mapping[tuple[str | int, ...], str]) -> di
 
 
 def _examples(report: Report, anchors: Mapping[tuple[str | int, ...], str]) -> dict[tuple[str, str, int | None], str]:
-    """Return the anchors of examples. The key of a rollout is (problem, rollout id, step), and the key of a problem is
+    """Return the HTML anchors of the examples, keyed by rollout, as (problem, rollout id, step), and by problem, as
     (problem, "", None)."""
     places: dict[tuple[str, str, int | None], str] = defaultdict(str)
     for i, section in enumerate(report.sections):

@@ -53,7 +53,8 @@ def has_data(figure: Figure) -> bool:
 def plot_data(figure: Figure, colours: dict[str, str]) -> dict[str, Any]:
     """Return the data for plots.js.
 
-    ``again`` is the number of earlier series of the same colour, so that plots.js can choose another dash pattern.
+    Each series has a key ``again``: the number of earlier series of the same colour. With it, plots.js chooses another
+    dash pattern.
     """
     series, used = [], list[str]()
     for s in figure.series:

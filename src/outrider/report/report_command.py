@@ -29,9 +29,9 @@ COLOURS = {"act": "bold red", "watch": "bold yellow"}
 def report_command(path: Path, out: Path | None = None, columns: Mapping[str, str] | None = None) -> int:
     """Report on the run at ``path``, and return 0 regardless of the findings.
 
-    ``out`` is an HTML file or a folder (:func:`outrider.report.places.report_files`). By default, both files are
-    written to the run's folder, or to the parent folder of a single file. Both files overwrite those of an earlier
-    report.
+    Writes an HTML file and a JSON file (:func:`outrider.report.places.report_files`), by default to the run's folder.
+    If ``path`` is a file, its parent folder is used. Files of an earlier report are overwritten. ``out`` is another
+    HTML file or folder.
 
     Raises:
         UserError: the run cannot be read, ``out`` is neither an HTML file nor a folder, or a file cannot be written.
@@ -58,11 +58,12 @@ def report_live(path: Path, port: int, columns: Mapping[str, str] | None = None)
 
 
 def made_of(path: Path, columns: Mapping[str, str] | None = None) -> tuple[Report, list[str]]:
-    """Return the report on the rollouts at ``path``, and a sentence for each file or part that could not be read.
+    """Return the report on the rollouts at ``path``, and sentences on how the files were read, for example one for each
+    unreadable file.
 
     Raises:
-        UserError: no file can be read, or a file disappeared during reading (a resumed run moves the files of later
-            steps away).
+        UserError: no file can be read, or a file disappeared during reading. If a run is resumed at an earlier step, it
+            moves the files of later steps away.
     """
     run = open_any(path, columns)
     try:

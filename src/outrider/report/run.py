@@ -77,8 +77,8 @@ def open_run(path: str | Path) -> RunData:
 
 
 def reopened(run: RunData, path: Path) -> RunData:
-    """Reopen the run at ``path`` in its current state, on the connection of ``run``. The connection keeps its other
-    tables.
+    """Reopen the run at ``path`` in its current state, on the database connection of ``run``. Tables that do not belong
+    to the run stay on the connection.
 
     Raises:
         UserError: see :func:`open_run`.
@@ -124,7 +124,8 @@ def named(path: Path) -> str:
 
 
 def is_run(path: Path) -> bool:
-    """Whether :func:`open_run` can open a path: a run folder, or a file or folder with plain tables of rollouts."""
+    """Whether :func:`open_run` can open a path: a run folder, or a Parquet file or folder of Parquet files with
+    Outrider's columns of rollouts."""
     if path.is_file():
         return _kind(path) in ("run", "plain")
     rollouts = path / "rollouts"  # other frameworks also have a folder of this name, with JSON Lines
@@ -142,7 +143,7 @@ def gather(run: RunData) -> RunData:
     A file with damage in the middle is skipped, and a sentence about it is added to ``notices``.
 
     Returns:
-        the run, with ``numbers`` set to the stored table.
+        the run, whose attribute ``numbers`` is now the table in memory.
 
     Raises:
         UserError: every file is damaged.
@@ -160,8 +161,8 @@ def gather(run: RunData) -> RunData:
 
 
 def numbers_gathered(run: RunData) -> RunData:
-    """Store the relation ``numbers`` in memory. ``rollouts`` is still read from disk, so queries for texts need no
-    join.
+    """Read the table ``run.numbers`` (the columns without long texts) into memory. ``rollouts`` is still read from
+    disk, so queries for texts need no join.
 
     Raises:
         UserError: every file is damaged.
@@ -229,7 +230,8 @@ def columns(rows: Sequence[Mapping[str, float]]) -> Columns:
 
 
 def _files(path: Path, notices: list[str]) -> _Files:
-    """Return the readable Parquet files of one kind, in order, and add a notice for each unreadable file."""
+    """Return the readable Parquet files at ``path`` in order, and add a notice for each unreadable file. If some files
+    belong to a run, all other files are skipped with a notice."""
     result = _rollout_files(path)
     kinds: dict[Path, str] = {}
     for file in result:
@@ -263,7 +265,8 @@ def _rollout_files(path: Path) -> list[Path]:
 
 
 def _kind(path: Path) -> str:
-    """Return ``run`` or ``plain``, or the reason why a file is neither."""
+    """Return "run" for a file that a run wrote, "plain" for another table with Outrider's columns, or a sentence that
+    says why the file is neither."""
     try:
         found = path.stat()
     except OSError as error:

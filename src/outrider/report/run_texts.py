@@ -24,7 +24,8 @@ def prompts_of_run(db: duckdb.DuckDBPyConnection, tokenizer: Path | None, proble
 
 
 def beginnings_of(db: duckdb.DuckDBPyConnection, tokenizer: Path | None, places: Sequence[Place]) -> dict[Place, str]:
-    """Return the text of each rollout up to a place, decoded from the rollout's own tokens with the run's exported
+    """Return the decoded text of the first tokens of rollouts. Each of ``places`` is (step, rollout id, number of
+    tokens), where the prefix of a branch is not counted. ``tokenizer`` is the folder of the run's exported
     tokenizer."""
     tokens = "SELECT group_id || '/' || member AS id, token_ids FROM files WHERE step IN (SELECT unnest(?))"
 

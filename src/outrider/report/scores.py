@@ -1,4 +1,5 @@
-"""Computes a policy's scores for each part of the problems: pass@k, greedy success, majority vote and mG-Pass@k."""
+"""Computes a policy's scores for all problems, each test set and each difficulty level: pass@k, greedy success,
+majority vote and mG-Pass@k."""
 
 from __future__ import annotations
 
@@ -66,8 +67,8 @@ def cells_of(part: EvaluationPart, evaluation: Evaluation) -> list[CellValue]:
 
 
 def reliability(evaluation: Evaluation) -> Iterator[tuple[int, list[CellValue]]]:
-    """Yield each k above 1 for which scores are known, with pass@k, G-Pass@k at each of ``TAUS``, pass^k and
-    mG-Pass@k."""
+    """Yield, for each k above 1 whose pass@k is known, k and a list of scores: pass@k, G-Pass@k at each threshold in
+    ``TAUS``, pass^k and mG-Pass@k."""
     n, c = _counts(evaluation.tallies)
     for k, at_least_one in defined(evaluation.overall.pass_at).items():
         if k > 1:

@@ -36,8 +36,7 @@ def watch(
     Args:
         make: function that returns the page as HTML. The function must not write into ``folders``, since writing there
             would trigger another rebuild.
-        folders: run folders or single files. Hidden files are ignored, since a file has a hidden name while it is being
-            written.
+        folders: run folders or single files. Hidden files are ignored, since unfinished files have hidden names.
         port: port to listen on, or 0 for any free port.
         say: function that prints the page's address, and a message when serving ends.
 
@@ -61,7 +60,7 @@ class Served:
     """The current page, shared with the threads that answer requests.
 
     Attributes:
-        version: digest of the page. An open page polls this digest, and fetches the page again only when the digest has
+        version: digest of the page. An open page polls the digest, and fetches the new page when the digest has
             changed.
         error: the reason why the latest rebuild failed, or "" if it succeeded.
         visited: event that is set whenever an open page polls the version.

@@ -1,4 +1,4 @@
-"""Finds the runs in the folder of a bench (a comparison of recipes), for commands that read a run."""
+"""Finds the runs in the folder of a bench (a comparison of recipes)."""
 
 from __future__ import annotations
 

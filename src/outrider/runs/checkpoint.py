@@ -1,8 +1,8 @@
 """Saves and loads checkpoints. A checkpoint has the complete state of a run, so that the run can resume as if it had
 never been interrupted.
 
-Checkpoints contain no random state, because the seed of every random draw is derived from what is drawn
-(:mod:`outrider.record.identity`).
+Checkpoints contain no random state, because every random draw has its own seed: a hash of the draw's identity, such as
+a rollout's group and index (:mod:`outrider.record.identity`).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Checkpoint(NamedTuple):
 
     Attributes:
         step: number of finished training steps.
-        state: the counters, the states of the stages, the position in the data, the configuration, and the fingerprint
-            of the data, as plain JSON data.
+        state: everything except the learner's files, as JSON data, such as token counters, the position in the training
+            data, and the configuration.
         folder: folder with the learner's files.
     """
 
@@ -65,8 +65,8 @@ class Checkpoints:
         Args:
             write: function that writes the learner's files to a folder. The hashes in the manifest are computed from
                 the files on disk, so that the files need not be kept in memory.
-            once: function that calls its argument. If several processes save together, the function calls its argument
-                in one process only and broadcasts the result.
+            once: function that calls its argument and returns the result. If several processes save together, it calls
+                the argument in one process only and broadcasts the result.
 
         Raises:
             UserError: the write fails. Earlier checkpoints do not change.
@@ -116,7 +116,7 @@ class Checkpoints:
         return max(checkpoints(self.folder), default=None)
 
     def load_last(self, before: int | None = None) -> tuple[Checkpoint, list[str]]:
-        """Load the newest undamaged checkpoint. Checkpoints newer than this one are moved away, and a message about
+        """Load the newest undamaged checkpoint. Damaged checkpoints that are newer are moved away, and a message about
         each of them is returned.
 
         Args:

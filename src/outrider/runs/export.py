@@ -1,4 +1,4 @@
-"""Exports the trained model of a run as an ordinary model folder."""
+"""Exports the trained model of a run to the run's ``model`` folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of a run. Files are written to it so that a kill or a full disk never damages existing files."""
+"""The folder of a run. A killed process or a full disk never damages files that are already in the folder."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class RunFolder:
     :meth:`open` write files, and hold the folder's lock until :meth:`close` or the end of the process.
 
     Attributes:
-        notices: messages for the user. For example, there is one message per damaged file that was repaired.
+        notices: messages for the user, such as one for each damaged file that was repaired.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -158,9 +158,9 @@ class RunFolder:
             raise disk_refused(path, error) from error
 
     def append_timing(self, step: int, values: Mapping[str, float]) -> None:
-        """Append one line of seconds and rates to ``timing.jsonl``.
+        """Append one line to ``timing.jsonl``, with the step's wall-clock seconds and tokens per second.
 
-        Timing has its own file, so that equal runs have equal metrics files.
+        Timing has its own file, so that two runs with the same configuration and seed write identical metrics files.
         """
         self._held()
         self._timing.append(step, values)
@@ -231,8 +231,8 @@ class RunFolder:
         deleted.
 
         Records are metrics, timing, rollouts and evaluations. A message in ``notices`` says how many were moved. If the
-        process is killed during the move, a line may be in both places, but no record is lost. Another rewind completes
-        the move.
+        process is killed during the move, a record may exist in the old and in the new file, but no record is lost.
+        Another rewind completes the move.
         """
         self._held()
         taken = [int(p.name) for p in (self.path / "superseded").glob("[0-9]*")]

@@ -27,8 +27,8 @@ class JsonLines:
         self._last = -1
 
     def append(self, step: int, values: Mapping[str, float]) -> None:
-        """Append a line. The line survives a kill after this method has returned, and a power cut after :meth:`sync`
-        has returned.
+        """Append a line. After this method has returned, the line survives the end of the process. It survives a power
+        cut only after :meth:`sync`.
 
         Raises:
             UserError: the line cannot be written. The file does not change.

@@ -18,7 +18,7 @@ class Gap(NamedTuple):
 def first_gap(folder: RunFolder, until: int) -> Gap | None:
     """Return the first gap in the metrics and rollouts of steps 1 to ``until``, or None if both are complete.
 
-    Every rollout file is read to verify the checksums of its pages, which takes about 5 seconds for a million rollouts.
+    Every rollout file is read to verify its checksums, which takes about 5 seconds for a million rollouts.
     """
     gaps = [gap for gap in (_metrics_gap(folder, until), _rollouts_gap(folder, until)) if gap is not None]
     return min(gaps, default=None)

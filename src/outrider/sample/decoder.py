@@ -21,8 +21,8 @@ PREFILL_TOKENS = 8_192  # maximum tokens per prefill pass, padding included
 class Cache(Protocol):
     """The KV cache of a batch of rows.
 
-    A cache has ``columns`` columns, and its first ``column`` columns are filled. The tokens of row ``b`` start at
-    column ``starts_B[b]``, and earlier columns are padding.
+    A column is a token position. There is room for ``columns`` token positions, and the first ``column`` of them are
+    filled. The tokens of row ``b`` start at position ``starts_B[b]``, and earlier positions are padding.
     """
 
     column: int
@@ -57,7 +57,8 @@ class Decoder(Protocol[C]):
         ...
 
     def proceed(self, ids_CT: Tensor, starts_C: Tensor, standing: Sequence[Standing | None]) -> tuple[C, Tensor]:
-        """Like ``prefill``, but compute only tokens that are not yet in the kept KV caches ``standing``."""
+        """Like ``prefill``, but run the model only on tokens after those in ``standing``, the contexts' kept KV
+        caches."""
         ...
 
     def forward(self, ids_BQ: Tensor, cache: C) -> Tensor:
@@ -148,10 +149,10 @@ class PackedDecoder(StoreDecoder):
 
 
 def there(new: Sequence[int], device: torch.device) -> Tensor | None:
-    """Return a mask ``[B, Q]`` that is true where a token in the last Q columns is already cached. Return None if none
-    of these tokens is cached.
+    """Return a mask ``[B, Q]`` over the last ``Q = max(new)`` tokens of each row, which is true where a token is
+    already cached. Return None if none of these tokens is cached.
 
-    Row ``b`` has ``new[b]`` new tokens, and Q is the largest of these numbers.
+    The last ``new[b]`` tokens of row ``b`` are not cached.
     """
     if min(new) == max(new):
         return None

@@ -4,7 +4,7 @@ operations.
 Differences from the model's own forward pass: one matmul computes the query, key and value projections, and a second
 matmul computes the gate and up projections. Norm weights are folded into the next matmul. The attention scale is folded
 into the query weights, or into the query norm if there is one. The rotary embedding is computed as one complex
-multiplication. For this purpose, the rows of the query and key weights are reordered in the copy.
+multiplication. For this purpose, the decoder's copy of the query and key weights has reordered rows.
 """
 
 from __future__ import annotations
@@ -187,11 +187,8 @@ class FusedDecoder(StoreDecoder):
         return weight if weight is None or self._dtype is torch.float32 else weight.to(self._dtype)
 
     def _by_group(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Interleave the rows of the three projections by key head. Each projection has the shape ``[heads * D, I]``.
-
-        For each key head, the result has the rows of its query heads, then of its key, then of its value. The rows of
-        queries and keys are ordered in rotary pairs.
-        """
+        """Interleave the rows of the three projections by key head: first all query heads that share a key head, then
+        this key head, then its value head. The rows of queries and keys are ordered in rotary pairs."""
         # queries and keys are permuted in the same way, so the attention scores do not change
         kv, dim, pairs = self._kv_heads, self._dim, self._pairs()
         q, k, v = (w.reshape(kv, -1, dim, w.shape[-1]) for w in (q, k, v))

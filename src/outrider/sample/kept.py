@@ -15,8 +15,8 @@ Part = tuple[Tensor, int]
 
 
 class Standing:
-    """A rollout's kept KV cache. One row of a block contains the cache of the tokens ``ids``, from column ``start``
-    on."""
+    """A reference to a rollout's kept KV cache: the token ids, and where their cache is. In row ``row`` of ``block``,
+    the cache of the tokens ``ids`` begins at column ``start``."""
 
     __slots__ = ("block", "ids", "row", "start")
 
@@ -25,7 +25,7 @@ class Standing:
 
 
 class Block:
-    """The tensors of KV cache rows that were put into :class:`Kept` together."""
+    """The tensors of the KV caches, one row each, that :class:`Kept` received in one call."""
 
     def __init__(self, parts: list[Part]) -> None:
         self.parts = parts
@@ -36,8 +36,8 @@ class Block:
         return sum(tensor.numel() * tensor.element_size() for tensor, _ in self.parts)
 
     def thin(self) -> None:
-        """Drop unused rows if more than half of the rows are unused. Waiting for this point keeps the average number of
-        copies per row at about one."""
+        """Drop unused rows if more than half of the rows are unused. Because of this threshold, a row is copied about
+        once on average."""
         rows = len(self.parts[0][0])
         if not self.standing or 2 * len(self.standing) >= rows:
             return
@@ -52,12 +52,12 @@ class Kept:
     """The KV caches of rollouts that may continue, by rollout id.
 
     Cache rows that were kept together form a block. A rollout is in at most one block, and leaves the block when its
-    next turn is prefilled or the rollout ends. Blocks drop unused rows, so memory use is at most two cache rows per
-    kept rollout.
+    next turn is prefilled or the rollout ends. A block frees its unused rows when more than half of its rows are
+    unused, so memory use is at most two cache rows per kept rollout.
 
     Args:
-        most: maximum number of kept rollouts. If another rollout continues, its context is prefilled again, and the
-            context's tokens are counted in ``recomputed_tokens``.
+        most: maximum number of kept rollouts. The contexts of further rollouts are prefilled again and counted in
+            ``recomputed_tokens``.
 
     Attributes:
         recomputed_tokens: number of context tokens that are prefilled again, because their KV cache was not kept. A
@@ -107,8 +107,8 @@ class Kept:
         self._lost[rollout] = tokens
 
     def again(self, rollouts: Iterable[str]) -> None:
-        """Add the tokens whose KV cache was not kept to ``recomputed_tokens``. Since ``rollouts`` share a context, the
-        context's tokens are counted only once."""
+        """Increase ``recomputed_tokens`` by the tokens of one context whose KV cache was not kept. All ``rollouts``
+        have this context, so its tokens are counted only once."""
         self.recomputed_tokens += max((self._lost.get(rollout, 0) for rollout in rollouts), default=0)
 
     def clear(self) -> None:

@@ -27,7 +27,7 @@ class LocalSampler:
 
     Each distinct context (a prompt, or a prompt followed by the beginning of another rollout's response) is prefilled
     once per call, and its KV cache is copied to all rows that continue it. Finished rows are dropped during decoding.
-    Inside :meth:`keeping`, the KV caches of rows that may continue are kept for their next turn.
+    Inside :meth:`keeping`, the KV caches of multi-turn rollouts are kept between turns.
     """
 
     engines = 1
@@ -50,8 +50,8 @@ class LocalSampler:
         """Rebuild fused weights and drop kept KV caches. The weights need no sync, since they are shared with the
         policy.
 
-        Returns ``recomputed_tokens``, the number of context tokens that later turns prefilled again. The result is
-        empty if this number is 0.
+        Returns ``recomputed_tokens``, the number of context tokens that were prefilled again because their KV cache was
+        not kept. The result is empty if this number is 0.
         """
         self.version = version
         self.decoder.updated()
@@ -97,10 +97,10 @@ class LocalSampler:
         return request.params or self.options.params()
 
     def _waves(self, requests: Sequence[SampleRequest], chosen: list[int], params: SamplingParams) -> Iterator[Wave]:
-        """Yield waves of contexts of similar length.
+        """Group the chosen requests into waves (batches) of contexts of similar length.
 
-        A wave has up to ``options.rows`` rows. A context with more rows forms a separate wave, since the rows of a
-        context are never split over waves.
+        A wave has up to ``options.rows`` rows. All rows of a context are in one wave, even if there are more of them
+        than ``options.rows``.
         """
         # keyed by the bytes of the ids: requests with the same prompt or prefix share one prefill
         contexts: dict[bytes, tuple[Ids, list[WaveRow]]] = {}
@@ -136,7 +136,7 @@ class LocalSampler:
 
 
 def decoder_of(policy: Policy) -> Decoder[Any]:
-    """Create the decoder for the policy's compute path."""
+    """Create the decoder for the policy's compute path (plain, packed or fused)."""
     dtype = placement(policy.options.dtype).dtype
     if policy.path.name == "plain":
         return PlainDecoder(policy.model, dtype, policy.path.left_pads)
@@ -144,7 +144,8 @@ def decoder_of(policy: Policy) -> Decoder[Any]:
 
 
 def stops_of(policy: Policy, texts: Sequence[str] = ()) -> Stops:
-    """Return the end tokens and stop texts at which responses end, with their tensors on the sampling device."""
+    """Return the end tokens and stop texts at which responses end, prepared for comparison with tokens on the model's
+    device."""
     ends = ends_of(policy, texts)
     vocabulary = policy.model.get_output_embeddings().weight.shape[0]
     table = StopTable(ends.texts, token_bytes(policy.tokenizer, vocabulary)) if ends.texts else None

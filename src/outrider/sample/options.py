@@ -14,7 +14,7 @@ ROWS, SHARE = 256, 0.5
 
 
 class SampleOptions(Options):
-    """Options of sampling, including the compute path."""
+    """Options of sampling."""
 
     temperature: float = Field(
         1.0,
@@ -41,8 +41,8 @@ class SampleOptions(Options):
     rows: Auto | Annotated[int, Field(ge=1)] = Field(
         AUTO,
         description=(
-            "maximum number of responses that a process decodes together in one batch; auto: as many as fit in memory "
-            "during training, otherwise 256"
+            "maximum number of responses that a process decodes together in one batch; auto: during training, as "
+            "many as fit in memory; otherwise, 256"
         ),
     )
     path: Literal["auto", "fused", "packed", "plain"] = Field(

@@ -42,7 +42,7 @@ class OwnCache:
         self.starts_B = self.starts_B[row_of_B]
 
     def parts(self) -> list[Part] | None:
-        """Return the cache's tensors if every layer stores all columns. Return None if a layer has a sliding window or
+        """Return the cache's tensors, or None if a layer does not store all tokens, because it has a sliding window or
         a recurrent state."""
         layers: list[Any] = [
             layer for cache in self.arguments.values() if type(cache) is DynamicCache for layer in cache.layers
@@ -56,8 +56,8 @@ class _Begun(DynamicLayer):
     """A cache layer that starts with a kept KV cache.
 
     Args:
-        new: number of columns that the next forward call computes.
-        there_BQ: mask of the new columns whose tokens are already in a row's kept cache.
+        new: number of token positions that the next forward call computes.
+        there_BQ: mask that is true where a row's token at such a position is already in the kept cache.
     """
 
     def __init__(self, keys: Tensor, values: Tensor, new: int, there_BQ: Tensor | None) -> None:

@@ -24,7 +24,8 @@ _WHAT = {
 
 
 def ready(policy: Policy, choice: str = "auto", sampled: bool = True) -> tuple[Policy, str]:
-    """Return the policy on the fastest compute path that agrees with its model, and a message that describes the path.
+    """Select the fastest compute path that gives the same log-probabilities as the model. Return the policy with this
+    path, and a message that describes the path.
 
     If ``choice`` is "auto", the paths fused, packed and plain are tried in this order. Otherwise, only ``choice`` is
     tried. The policy gets the first path whose sampler and learner both reproduce the log-probabilities of the model's
@@ -73,7 +74,7 @@ def ready(policy: Policy, choice: str = "auto", sampled: bool = True) -> tuple[P
 
 
 def on_path(policy: Policy, path: ComputePath) -> Policy:
-    """Return the policy on ``path``, which is known to agree with the model."""
+    """Return the policy with the compute path ``path``. Whether the path is correct is not checked."""
     (use_own if path.name == "plain" else use_plans)(policy.model)
     return policy._replace(path=path)
 

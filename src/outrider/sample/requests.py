@@ -23,7 +23,7 @@ class SampledTokens(NamedTuple):
     """The sampled tokens of one rollout, with per-token statistics.
 
     Attributes:
-        logprobs: float32, in the rollout's log-probability mode.
+        logprobs: float32. The rollout's ``mode`` states to which distribution they refer.
         entropies: float32, in nats, or None if the engine does not return entropies.
     """
 
@@ -99,8 +99,8 @@ def rollouts_of(
 ) -> list[Rollout]:
     """Build the rollouts of all requests, in order.
 
-    The keys of ``sampled`` are (index of the request, index of the rollout in its group). ``modes`` has one
-    log-probability mode per request.
+    The keys of ``sampled`` are (index of the request, index of the rollout in its group). ``modes`` and ``requests``
+    have the same order.
     """
     keys = [(i, k) for i, request in enumerate(requests) for k in range(request.n)]
     texts = decode(tokenizer, [sampled[key].ids for key in keys])

@@ -112,7 +112,7 @@ class Arriving(Protocol):
 
 
 class KeptRollouts(Protocol):
-    """Kept KV caches of rollouts that may continue."""
+    """KV caches that are kept between the turns of multi-turn rollouts."""
 
     def drop(self, rollouts: Iterable[str]) -> None:
         """Drop the KV caches of rollouts that do not continue."""
@@ -124,7 +124,8 @@ class Keeping(Protocol):
     """A sampler that keeps a rollout's KV cache, so that the next turn prefills only new tokens."""
 
     def keeping(self) -> AbstractContextManager[KeptRollouts]:
-        """Context manager inside which a rollout may continue after it has ended at an end token or stop text.
+        """Return a context manager for multi-turn rollouts. Inside it, each turn ends at an end token or stop text, and
+        another request may continue the rollout.
 
         To continue a rollout, send a request with the rollout's id and a context that starts with the rollout's tokens.
         """

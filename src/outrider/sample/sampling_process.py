@@ -1,4 +1,4 @@
-"""The local sampler in a separate process, which samples while this process trains (``train.lag: 1``)."""
+"""Runs the local sampler in a separate process, so that sampling and training overlap (``train.lag: 1``)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SamplerParts(NamedTuple):
     Attributes:
         model: name of the model. The first weight sync replaces the model's weights.
         policy: policy options without an adapter, since the adapter is merged into the synced weights.
-        path: the compute path that was checked in the parent process.
+        path: the compute path (fused, packed or plain) that the parent process has compared with the model.
         threads: number of PyTorch threads, which affects the last bits of results.
     """
 

@@ -56,8 +56,8 @@ class _Worker:
 
 
 def serve(channel: Connection) -> None:
-    """Receive the parts of a sampler, and then method names with arguments. Answer each message with ``(failed, result
-    or exception)``."""
+    """Receive the data for building a sampler, and then names of the sampler's methods, each with arguments. Answer
+    each method name with ``(failed, result or exception)``."""
     failed, worker = _attempted(_Worker, channel.recv())
     while True:
         name, arguments = channel.recv()

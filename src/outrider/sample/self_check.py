@@ -30,7 +30,7 @@ _PREFIX = 2  # response tokens that are prefilled with the context, as in a bran
 
 
 class SelfCheckResult(NamedTuple):
-    """The result of comparing a compute path with the model's own forward pass.
+    """The result of comparing a compute path (fused, packed or plain) with the model's own forward pass.
 
     Attributes:
         gap: the difference between the path's and the model's log-probabilities, with float32 matmuls.
@@ -54,20 +54,21 @@ class SelfCheckResult(NamedTuple):
 
 
 class SelfCheck:
-    """Compares compute paths with the model's own forward pass on single unpadded sequences.
+    """Compares the log-probabilities of compute paths (fused, packed and plain) with those of the model's own forward
+    pass. The model gets one unpadded sequence at a time.
 
-    The sequences consist of random tokens. A few sequences have different lengths. Another sequence is longer than the
-    attention windows and chunk sizes in the model's config. Windows and chunks that exceed 8,192 tokens or do not fit
-    into the context are disregarded. For the sampler's decoder, log-probabilities of the whole vocabulary are compared.
-    Contexts are left-padded, prefilled once and copied to several rows. These rows are decoded token by token and
-    dropped when they end. For the learner, log-probabilities and entropies of response tokens are compared. The learner
-    processes all rows in one pass. Construct the check inside :func:`amplified_logits`, while the model still uses its
-    own attention.
+    The sequences consist of random tokens and have several lengths. One sequence is longer than the attention windows
+    and chunk sizes in the model's config. Windows and chunks that exceed 8,192 tokens or do not fit into the context
+    are disregarded. For the sampler's decoder, log-probabilities of the whole vocabulary are compared. Contexts are
+    left-padded, prefilled once and copied to several rows. These rows are decoded token by token and dropped when they
+    end. For the learner, log-probabilities and entropies of response tokens are compared. The learner processes all
+    rows in one pass. Construct the check inside :func:`amplified_logits`, and before Outrider's attention is set in the
+    model.
 
     Attributes:
         exact: whether the weights are float32.
-        bound: the largest allowed difference of log-probabilities. If ``exact``, it is 1e-3 for every value. Otherwise,
-            it is 0.3 for the mean over all values.
+        bound: the largest allowed difference of log-probabilities. If ``exact``, the limit is 1e-3 for every
+            log-probability. Otherwise, the limit is 0.3 for the mean difference.
         beyond: attention windows of more than 8,192 tokens, which are not tested.
 
     Raises:
@@ -103,7 +104,8 @@ class SelfCheck:
 
     @torch.no_grad()
     def compare(self, policy: Policy) -> SelfCheckResult:
-        """Compare a policy's path with its model, with float32 matmuls and with the policy's matmul dtype."""
+        """Compare the policy's compute path with the model's own forward pass, once with float32 matmuls, and once with
+        the policy's dtype if it is not float32."""
         exact = policy._replace(options=policy.options.model_copy(update={"dtype": "float32"}))
         apart = self._differences(exact)
         in_bfloat16 = None if policy.options.dtype == "float32" else float(self._differences(policy).mean())

@@ -42,8 +42,8 @@ class StopTable:
         self.next_SV = _per_token(step_SB, token_bytes)
 
     def after(self, ids: Iterable[int]) -> int:
-        """Return the search state after a response's earlier tokens ``ids``. Stop texts that end within these tokens
-        are ignored."""
+        """Return the state of the stop-text search after the first tokens ``ids`` of a response. Stop texts that end
+        within these tokens are ignored."""
         state = 0
         for token in ids:
             state = int(self.next_SV[state, token])
@@ -63,7 +63,8 @@ class Stops:
         self.matched = -1 if texts is None else texts.matched
 
     def after(self, prefix: Ids) -> int:
-        """Return the search state after a branch's prefix, which comes from another rollout."""
+        """Return the state of the stop-text search after ``prefix``, the first tokens of a response, copied from
+        another rollout."""
         return 0 if self._texts is None else self._texts.after(prefix)
 
     def ends(self, response: Ids) -> bool:

@@ -1,4 +1,4 @@
-"""The KV cache of a decoding wave. Contexts are left-padded, so that all rows write to the same column."""
+"""The KV cache of a batch of rollouts. Contexts are left-padded, so that all rows write to the same column."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ BLOCK = 32  # columns added when a store grows; unused columns cost memory traff
 
 
 class Store:
-    """The KV cache of ``B`` rows. It is also an attention plan (:mod:`outrider.model.attention`), which computes
-    attention over the cached tokens.
+    """The KV cache of ``B`` rows. It also computes attention over the cached tokens, as an attention plan
+    (:mod:`outrider.model.attention`).
 
     Keys are stored transposed, as ``[B, KV, D, S]``, and values as ``[B, KV, S, D]``.
 
@@ -177,8 +177,8 @@ class Store:
         return self._bias[:, None]
 
     def _longest_padding(self) -> int:
-        """Return the longest padding of a row, in columns. The value is cached until the rows change, since reading it
-        requires waiting for the GPU."""
+        """Return the number of padding columns in the row with the most padding. The value is cached until the rows
+        change, since reading it requires waiting for the GPU."""
         if self._padding is None:
             self._padding = int(self.starts_B.max())
         return self._padding

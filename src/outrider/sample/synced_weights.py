@@ -33,7 +33,7 @@ class SyncedWeights:
     machines may share the parent folder, and some file systems do not share locks between machines.
 
     Args:
-        parent: parent folder. None means this machine's temporary folder.
+        parent: parent folder of these folders, or None for this machine's temporary folder.
 
     Attributes:
         notices: messages about removed folders.

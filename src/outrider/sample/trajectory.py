@@ -38,12 +38,11 @@ class Trajectory:
 
     Attributes:
         request: request with ``n = 1`` for this rollout.
-        replayed: turns of a branch's prefix that must still be replayed in the environment, each with the observation
-            that follows it.
-        turn: tokens of the current turn, including tokens from a branch's prefix.
+        replayed: if the rollout continues a prefix of another rollout, the turns of this prefix that must still be sent
+            to the environment, each with the observation that follows it.
+        turn: tokens of the current turn so far, including tokens that were copied from another rollout.
         turns: number of turns sent to the environment.
-        heard: observations so far. The positions of the observations in the rollout's text are set when the rollout is
-            complete.
+        heard: observations so far, whose positions in the rollout's text are set when the rollout is complete.
         stop: stop reason, or None while the rollout continues.
     """
 
@@ -78,8 +77,8 @@ class Trajectory:
     def draw(self) -> SampleRequest:
         """The request for the next turn.
 
-        Each later turn is sampled as a branch of the rollout, so that the turn's seed depends only on the turn's
-        position.
+        The request for a later turn has the rollout so far as its prefix, which determines the turn's
+        seed together with the rollout's id.
         """
         if not self._own:
             return self.request
@@ -117,7 +116,7 @@ class Trajectory:
 
     @property
     def drawn(self) -> Rollout | None:
-        """The rollout that the sampler returned for the first turn, or None before the first turn."""
+        """The sampler's result for the first turn, or None before the first turn."""
         return self._drawn[0] if self._drawn else None
 
     @property
@@ -126,8 +125,8 @@ class Trajectory:
         return None if all(part.sampled for part in self._own) else np.concatenate(flags)
 
     def tokens(self) -> SampledTokens:
-        """Return all tokens after a branch's prefix. Observed tokens have NaN as their log-probabilities and
-        entropies."""
+        """Return the rollout's tokens, without a prefix copied from another rollout. Observed tokens have NaN as their
+        log-probabilities and entropies."""
         drawn = iter(self._drawn)
         logprobs, entropies = [np.zeros(0, np.float32)], [np.zeros(0, np.float32)]
         for part in self._own:

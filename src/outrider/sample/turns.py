@@ -27,10 +27,10 @@ class TurnSampler:
     even if they are in different turns, so a slow environment delays only its own rollout. Sampled tokens are never
     re-encoded from text, and only new observations are encoded.
 
-    The first turn uses the rollout's seed. A later turn uses the seed that a branch would have at the turn's first
-    token. A branch is a rollout that continues a prefix of another rollout. To bring a new environment into the state
-    of the prefix, the turns in the prefix are sent to it again, and it must reply with the same tokens. All rollouts of
-    a group have environments with the same seed.
+    The first turn uses the rollout's seed, and a later turn uses a seed that depends on the rollout's id and on the
+    position of the turn's first token. If a rollout is a branch (continues a prefix of another rollout), the turns in
+    the prefix are sent to a new environment, whose replies must be the same tokens as in the prefix. All rollouts of a
+    group have environments with the same seed.
 
     A response has at most ``max_tokens`` tokens, including observations.
 
@@ -195,7 +195,8 @@ class TurnSampler:
     def _encoded(self, path: Trajectory, observation: str) -> Ids:
         """Return the tokens of an observation.
 
-        With a chat template, even an empty reply is a message, which ends one turn and starts the next turn.
+        With a chat template, even an empty reply is not empty as tokens, because the template adds tokens that end one
+        turn and start the next.
         """
         if not observation and (path.last is None or not self._policy.options.chat):
             return np.zeros(0, np.int32)

@@ -32,8 +32,8 @@ class _Answer(NamedTuple):
 
 
 class _Given(NamedTuple):
-    """Identifies this run's weights on a server, by the server's ``Holding`` and by the model name that selects the
-    weights."""
+    """Identifies this run's weights on a server. ``holding`` identifies the server's process and its last weight sync,
+    and ``model`` is the model name that selects the weights."""
 
     holding: Holding
     model: str

@@ -45,8 +45,8 @@ class VllmEngine:
 
     Args:
         weights: folders for weight syncs.
-        memory: on a GPU, share of the GPU's memory. On a CPU, share of the machine's memory, which is divided among the
-            ranks.
+        memory: on a GPU, share of the GPU's memory. On a CPU, share of the machine's memory that all ranks use
+            together.
         sleeps: whether :meth:`sleep` frees the GPU memory.
         rank: rank of this process within the run.
         size: number of processes in the run. Every process has its own engine.
@@ -103,7 +103,7 @@ class VllmEngine:
                 ) from error
 
     def _offer(self, model: PreTrainedModel, rank: int) -> None:
-        """Load the policy's current adapter. If vLLM cannot load it, add a notice with the reason."""
+        """Load the policy's current adapter into vLLM. If this fails, add a notice with the reason."""
         refused = f"it holds ranks up to {MOST_RANK}"
         if self.takes_adapter:
             try:
@@ -195,7 +195,7 @@ class VllmEngine:
             raise RuntimeError("vLLM could not forget its cache of prefixes")
 
     def close(self) -> None:
-        """Free the device, and remove the weights of the last sync."""
+        """Shut the engine down, and delete the weight files of the last sync."""
         self._llm.llm_engine.engine_core.shutdown()
         self._weights.remove()
 

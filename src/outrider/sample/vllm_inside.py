@@ -28,8 +28,8 @@ class VllmInside:
     def take(self, version: int, export: Export) -> dict[str, int]:
         """Make the engine load the weights or the adapter from a folder, and drop the KV cache of the old weights.
 
-        Returns two counts since the last call. ``prompt_tokens`` is the number of prompt tokens, and ``cached_tokens``
-        is the number of prompt tokens found in the prefix cache.
+        Returns the number of prompt tokens since the last call (``prompt_tokens``), and how many of them were in the
+        prefix cache (``cached_tokens``).
         """
         (self._engine.load_adapter if self.takes_adapter else self._engine.reload)(export)
         return self._taken(version)
@@ -60,5 +60,5 @@ class VllmInside:
         return self._requests.rollouts(requests, sampled, self.version)
 
     def close(self) -> None:
-        """Shut the engine down, and remove the weights of the last sync."""
+        """Shut the engine down, and delete the weight files of the last sync."""
         self._engine.close()

@@ -1,4 +1,4 @@
-"""Requests to vLLM and their answers, used both over HTTP and in this process."""
+"""Requests to vLLM and their answers, for vLLM servers and for vLLM in this process."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class VllmRequests:
     (vLLM's ``processed_logprobs``).
 
     Attributes:
-        notices: messages for the user. In bfloat16, a message says that concurrent requests can change which tokens are
-            sampled.
+        notices: messages for the user, such as the warning that concurrent requests can change which tokens are sampled
+            in bfloat16.
     """
 
     def __init__(self, policy: Policy, options: SampleOptions) -> None:

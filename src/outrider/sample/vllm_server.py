@@ -83,7 +83,8 @@ class VllmServer:
         return self._adapter or self._base
 
     def complete(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Request one completion. ``model`` in ``body`` selects the weights.
+        """Request one completion. ``model`` in ``body`` is the name of the base model, or of an adapter that the server
+        has loaded.
 
         Raises:
             ServerLostError: the server does not answer in time.
@@ -147,7 +148,7 @@ class VllmServer:
             self.post("/update_weight_version", {"new_version": name})
 
     def holding(self) -> Holding:
-        """Return the start time of the server's process, and the name of the last weight sync."""
+        """Return the start time of the server's process, and which weights it received last."""
         found = _STARTED.search(self._ask("GET", "/metrics", None).decode())
         if found is None:
             raise UserError(

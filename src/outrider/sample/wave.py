@@ -28,7 +28,7 @@ class WaveRow(NamedTuple):
         sibling: index of the rollout within the request.
         seed: the rollout's seed.
         limit: maximum number of sampled tokens.
-        reason: stop reason at this limit.
+        reason: stop reason if the rollout reaches ``limit``.
         stop_state: initial state of the stop-text search (:class:`outrider.sample.stop.StopTable`).
         rollout: the rollout's id, under which its KV cache may be kept.
     """
@@ -43,8 +43,8 @@ class WaveRow(NamedTuple):
 
 
 class Wave(NamedTuple):
-    """A set of distinct contexts. For each context, there are the rows that continue it, and its KV cache if the cache
-    was kept."""
+    """A batch of distinct contexts, with the rollouts to sample from each context, and the context's KV cache if it was
+    kept."""
 
     contexts: list[Ids]
     rows: list[list[WaveRow]]
@@ -125,8 +125,8 @@ def looks_every(device: torch.device) -> int:
 
 
 class _Left(NamedTuple):
-    """Copies of those rows of the KV cache that are to be kept. For these rows, the fields contain the tensors, the
-    first columns and the row indices."""
+    """Copies of those rows of the KV cache that are to be kept: their tensors, the first column of each row's tokens,
+    and the indices of the rows in the wave."""
 
     parts: list[Part]
     starts: list[int]
@@ -189,7 +189,7 @@ class _Decoding:
         return self._sampled()
 
     def keep(self, kept: Kept, read: Sequence[Ids]) -> None:
-        """Put the rows that :meth:`_leave` has copied into ``kept``. ``read`` has every row's context and sampled
+        """Add the cache rows that :meth:`_leave` has copied to ``kept``. ``read`` has every row's context and sampled
         tokens."""
         held = set[int]()
         for parts, starts, rows in self.left:

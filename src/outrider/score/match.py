@@ -1,4 +1,4 @@
-"""Finds the problem of a task to which a saved response belongs."""
+"""Finds, for each saved response, the problem that it answers among a task's problems."""
 
 from __future__ import annotations
 

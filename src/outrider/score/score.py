@@ -29,7 +29,7 @@ class Scored(NamedTuple):
 
     Attributes:
         rollouts: rollouts as plain data (:mod:`outrider.importers.plain`), with new verdicts and problem ids.
-        evaluation: pass@k, majority vote and other metrics. Lengths are 0 if the file has no token counts.
+        evaluation: pass@k, majority vote and other metrics. Response lengths are 0 if the dump has no token counts.
         notes: sentences about how problems were matched, which rollouts were skipped, and how the file's verdicts
             differ from the new verdicts.
         models: one evaluation per model, if the file has responses from several models.
@@ -49,9 +49,9 @@ def score(run: RunData, task: Task, problems: Sequence[Problem]) -> Scored:
     """Verify saved responses (a dump) to a task's problems.
 
     Only rollouts from the last step are verified. If the dump has evaluations, training rollouts are ignored.
-    :class:`Matcher` finds the problem of each response. Branches and responses to other problems are skipped and
-    counted. If the dump marks a response as truncated, the verifier is told that the response is unfinished. A missing
-    response (null) gets the outcome ``ERROR``.
+    :class:`Matcher` finds the problem of each response. Rollouts that continue another rollout, and responses to other
+    problems, are skipped and counted. If the dump marks a response as truncated, the verifier is told that the response
+    is unfinished. A missing response (null) gets the outcome ``ERROR``.
 
     Raises:
         UserError: no response belongs to a problem of the task, no matched response has a text, or the task is
@@ -118,8 +118,8 @@ def _asked(problem: Problem, prompt: str | None) -> Problem:
 
 
 def _chosen(run: RunData) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the last step's rollouts without branches, and notes on skipped rollouts. If there are evaluations,
-    training rollouts are skipped."""
+    """Return the last step's rollouts that start at the prompt, and notes on skipped rollouts. If there are
+    evaluations, training rollouts are skipped."""
     evaluated = "split IN ('evaluate', 'greedy')"
     if not run.query(f"SELECT count(*) AS n FROM rollouts WHERE {evaluated}")["n"][0]:
         evaluated = "true"
@@ -159,8 +159,8 @@ def _truncated(row: Mapping[str, Any]) -> bool:
 
 
 def _apart(taken: Sequence[tuple[Mapping[str, Any], Problem]], notes: list[str]) -> bool:
-    """Return whether the file gives different levels to responses to the same problem. Responses with a model name are
-    ignored."""
+    """Return whether the dump has different difficulty levels for responses to the same problem. Responses with a model
+    name are ignored."""
     levels: dict[str, set[str]] = {}
     for row, problem in taken:
         if row["model"] is None:

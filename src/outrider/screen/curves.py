@@ -50,8 +50,8 @@ def curves_figure(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]]
     missing. A panel without any data shows the text "no data".
 
     Args:
-        rows: the lines of ``metrics.jsonl``. Each line has ``step`` and ``tokens`` (cumulative). If known, it also has
-            ``reward``, ``entropy`` or ``surprisal``, and the shares ``solved``, ``mixed`` and ``unsolved``.
+        rows: the rows of ``metrics.jsonl``. Each row has ``step`` and ``tokens`` (cumulative). The keys ``reward``,
+            ``entropy`` or ``surprisal``, ``solved``, ``mixed`` and ``unsolved`` are optional.
         evaluations: evaluations by step, from :meth:`outrider.measure.evaluation.Evaluation.to_json`.
     """
     from matplotlib.figure import Figure  # instead of pyplot, which has global state
@@ -150,7 +150,8 @@ def _placed(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]]) -> P
 
 
 def _pass_at(evaluation: Mapping[str, Any]) -> dict[int, tuple[float, float, float]]:
-    """Return (value, low, high) by k, in ascending order. A k for which no problem has enough samples is excluded."""
+    """Return pass@k and the bounds of its interval, by k in ascending order. A k for which no problem has enough
+    samples is excluded."""
     by_k = {}
     for k, interval in sorted(evaluation["overall"]["pass_at"].items(), key=lambda item: int(item[0])):
         value, low, high = (math.nan if interval[x] is None else interval[x] for x in ("value", "low", "high"))

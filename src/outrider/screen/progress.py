@@ -23,10 +23,10 @@ _CELL_EVERY = 0.25  # seconds between updates of a notebook's cell
 
 
 class Progress:
-    """A progress bar over a run's budget, with its phase, its speed and its latest metrics.
+    """A progress bar over a run's budget, with a second line for the run's phase, speed and latest metrics.
 
-    On a terminal and in a notebook, the two lines are redrawn in place and never wrap (80 columns are enough). In a
-    log, plain lines are printed, with at least ``every`` seconds between them, and one more line at the end.
+    On a terminal and in a notebook, both lines are redrawn in place and never wrap (80 columns are enough). In a log,
+    plain lines are printed, with at least ``every`` seconds between them, and one more line at the end.
 
     The speed excludes the time of the phases ``evaluate`` and ``save``. The remaining time is the remaining budget
     divided by this speed, plus the time for the remaining ``evaluations``. Each remaining evaluation is assumed to take
@@ -43,7 +43,7 @@ class Progress:
     Args:
         total: the run's budget in ``unit``. A budget of 0 counts as fully used.
         unit: unit of the budget, such as ``"tokens"``, ``"steps"`` or ``"runs"``.
-        console: console to draw on. None means standard error, since standard output is for results.
+        console: console to draw on, or None for standard error.
         every: minimum seconds between plain lines.
     """
 
@@ -81,12 +81,14 @@ class Progress:
         self._begin = self._done = done
 
     def count_by(self, total: int, unit: str, begin: int, done: int) -> None:
-        """Switch to another limit, ``total``. ``done`` is the part of this limit that the run has used so far. It
-        includes ``begin``, the part used before the run was resumed."""
+        """Measure progress by another limit of the run, such as its steps. ``total`` is the limit in ``unit``, and
+        ``done`` is the part that the run has used so far. ``done`` includes ``begin``, the part used before the run was
+        resumed."""
         self._total, self._unit, self._begin, self._done = total, unit, begin, done
 
     def recount(self, done: int, total: int) -> None:
-        """Set new counts, such as sums over several runs. A smaller ``done`` does not reduce the speed."""
+        """Set the used part of the budget and the budget, such as sums over several runs. If ``done`` decreases, the
+        measured speed does not."""
         self._begin -= max(self._done - done, 0)
         self._done, self._total = done, total
         self._report()
@@ -161,7 +163,7 @@ class Progress:
         return [(name, format(value, _SHOWN[name])) for name, value in self._stats.items()]
 
     def _html(self) -> str:
-        """Return the two lines as HTML."""
+        """Return the bar and the metrics as HTML."""
         recorder = Console(file=io.StringIO(), record=True, width=100, force_jupyter=False)
         recorder.print(self._render())
         return recorder.export_html(inline_styles=True, code_format="<pre style='line-height:1.3'>{code}</pre>")

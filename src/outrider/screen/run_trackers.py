@@ -42,8 +42,8 @@ class RunTrackers:
         self._each(lambda tracker: tracker.log(step, evaluation_metrics(evaluation)))
 
     def ended(self, step: int, examine: Callable[[], TrackedTable]) -> None:
-        """Send the findings about a run whose last step was ``step``. If there are no trackers, ``examine`` is not
-        called."""
+        """Send the table of findings (problems found in the run) after the run's last step, ``step``. If there are no
+        trackers, ``examine`` is not called."""
         if not self._open:
             return
         try:

@@ -1,4 +1,4 @@
-"""Trackers for Weights & Biases and Trackio. Outrider uses the same three functions of both clients."""
+"""Trackers for Weights & Biases and Trackio."""
 
 from __future__ import annotations
 

@@ -72,7 +72,8 @@ def rollouts_to_read(
     Args:
         rollouts: rollouts in any order. If there are none, the table is empty.
         n: maximum number of rollouts.
-        tokenizer: tokenizer of the run. If None, problems are shown by their ids.
+        tokenizer: tokenizer of the run, which decodes prompts. Without a tokenizer, problem ids are shown instead of
+            prompts.
         source: beginning of the table's title.
         full: whether to show whole texts. If False, long texts are cut and end with the number of omitted characters.
     """
@@ -116,7 +117,8 @@ class _Texts(NamedTuple):
 
     @property
     def longest(self) -> int:
-        """Length of the longest text in characters. Each line break counts as ``_PROSE`` more characters."""
+        """Length of the longest text in characters. A text with a line break always counts as longer than
+        ``_PROSE``."""
         texts = [text for problem, response, _ in self.rows for text in (problem, response.plain.strip())]
         return max((len(text) + _PROSE * text.count("\n") for text in texts), default=0)
 
@@ -155,7 +157,7 @@ def _stripped(response: Text) -> Text:
 
 
 def _marked(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    """Mark the observed spans in a text.
+    """Mark the spans of a text that come from an environment.
 
     >>> _marked("1+2=3", [(2, 4)])
     '1+«2=»3'

@@ -49,8 +49,8 @@ class TensorBoard:
 
     @contextmanager
     def _disk(self) -> Iterator[None]:
-        """Context manager that converts disk errors to UserError. Errors in the writer's thread are raised by a later
-        call."""
+        """Return a context manager that converts disk errors to UserError. TensorBoard writes in a thread, so an error
+        may be raised only by a later call of this tracker."""
         try:
             yield
         except OSError as error:

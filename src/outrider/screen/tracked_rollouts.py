@@ -15,9 +15,9 @@ LONGEST = 4000  # maximum characters per text; the run folder has the whole text
 def rollouts_table(step: int, groups: Sequence[Group], most: int) -> TrackedTable:
     """Return a table of at most ``most`` rollouts of a step, selected deterministically by :func:`chosen_rollouts`.
 
-    A branch's response includes its prefix. ``tokens`` is the number of the rollout's own sampled tokens, and
-    ``entropy`` is their mean entropy in nats. A text longer than ``LONGEST`` characters is cut and ends with the number
-    of omitted characters.
+    If a rollout continues a prefix of another rollout, its response includes this prefix. ``tokens`` is the number of
+    the rollout's own sampled tokens, and ``entropy`` is their mean entropy in nats. A text longer than ``LONGEST``
+    characters is cut and ends with the number of omitted characters.
     """
     rows = [_row(step, group, rollout) for group, rollout in chosen_rollouts(groups, most)]
     return TrackedTable(COLUMNS, rows)
@@ -27,9 +27,9 @@ def chosen_rollouts(groups: Sequence[Group], most: int) -> list[tuple[Group, Rol
     """Select at most ``most`` rollouts. Mixed groups (with successes and failures) come first, and otherwise groups are
     in the step's order.
 
-    If the last group does not fit, half of its selected rollouts have the highest rewards, and half have the lowest. If
-    the number of selected rollouts is odd, one more rollout comes from those with the highest rewards. Replayed
-    rollouts are excluded, since an earlier step sampled them.
+    If only some rollouts of the last group can be selected, half are those with the highest rewards, and half are those
+    with the lowest. If their number is odd, the extra rollout has a high reward. Replayed rollouts are excluded, since
+    an earlier step sampled them.
     """
     found: list[tuple[Group, Rollout]] = []
     for group in sorted((group.drawn for group in groups), key=lambda group: not group.mixed):
@@ -47,7 +47,7 @@ def _extremes(rollouts: Sequence[Rollout], n: int) -> Sequence[Rollout]:
 
 
 def _interest(rollout: Rollout) -> float:
-    """Return the reward by which rollouts are ranked. A missing or unscorable reward ranks lowest."""
+    """Return the reward by which rollouts are ranked. A missing or NaN reward ranks lowest."""
     return -math.inf if rollout.reward is None or math.isnan(rollout.reward) else rollout.reward
 
 

@@ -22,12 +22,13 @@ _ADVICE = {
 class VerdictWatch:
     """Warns about the verdicts of a run, step by step.
 
-    An outcome's share is computed over the verified rollouts of one step. The share of unparseable responses is
-    computed over untruncated responses only, since a truncated response has no answer. A warning is issued when a share
-    exceeds its threshold, and again only when the share is more than twice its value at the last warning.
+    A warning is issued if too large a share of a step's verified rollouts is unparseable, a timeout or an error. The
+    share of unparseable responses is computed over untruncated responses only, since a truncated response has no
+    answer. The next warning about the same outcome is issued only when its share is more than twice its value at the
+    last warning.
 
-    Before the run's first success, one warning is issued if a step has at least 16 scores that are not all equal, and
-    one of them is positive. In this case, the score that counts as a success may be too high for any response.
+    If the run has no success yet, one warning is issued when a step has at least 16 scores that are not all equal, and
+    one score is positive. Such scores suggest that the verifier's threshold for success is too high for any response.
     """
 
     def __init__(self) -> None:
@@ -35,8 +36,8 @@ class VerdictWatch:
         self._reached = False
 
     def warnings(self, groups: Sequence[Group]) -> list[str]:
-        """Return one sentence for each outcome whose share exceeds its threshold, and one if no score in the run counts
-        as a success. The sentence about an outcome includes the detail of one verdict."""
+        """Return the new warnings: one for each outcome that is too frequent, and one about the threshold for success.
+        A warning about an outcome includes the ``detail`` of one such verdict."""
         verified = [(r, r.verdict) for group in groups for r in group.drawn.rollouts if r.verdict is not None]
         sentences = []
         for outcome, advice in _ADVICE.items():

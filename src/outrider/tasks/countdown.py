@@ -111,9 +111,9 @@ class Countdown(Task):
         """Return the first ``n`` held-out problems, without duplicates, alternating between sizes. The option ``seed``
         has no effect.
 
-        There are fewer than ``n`` problems if the ranges are small. For example, with three numbers up to 12 and the
-        other defaults, 249 problems are held out. With ``heldout_order: shuffled``, the method returns only problems
-        that occur in a fixed number of random draws. In this example, 222 of the 249 problems occur.
+        There are fewer than ``n`` problems if the options allow only few numbers. For example, with three numbers up to
+        12 and the other defaults, 249 problems are held out. With ``heldout_order: shuffled``, the method draws a fixed
+        number of random problems and returns those that are held out: 222 of the 249 problems in the example.
         """
         if self.heldout_order == "shuffled":
             return _population(self.sizes, self.highest, self.cap)[:n]

@@ -94,7 +94,7 @@ class MakeEnvironment:
 
 
 class VerifiedEnvironment(Environment):
-    """Wraps an environment. If the environment ends a rollout without a verdict, the table's verifier verifies the last
+    """Wraps an environment. If the environment ends a rollout without a verdict, ``verifier`` verifies the last
     turn."""
 
     def __init__(self, environment: Environment, verifier: Verifier) -> None:

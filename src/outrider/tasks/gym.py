@@ -89,8 +89,8 @@ class Gym(Task):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identity of the data. It changes with the held-out problems, the first training problems, the configuration
-        and the package version."""
+        """Identity of the data: a hash of the held-out problems, the first training problems, the configuration and the
+        version of reasoning-gym."""
         from importlib.metadata import version  # imported here, since the import is slow
 
         shown = [p.prompt for p in self._heldout.values()] + [self.train(index).prompt for index in range(PROBES)]
@@ -118,8 +118,8 @@ class Gym(Task):
         return list(self._heldout.values())[:n]
 
     def right(self, problem: Problem) -> str | None:
-        """Return the dataset's answer. Return None if many answers are correct, so that the dataset has no single
-        answer."""
+        """Return a correct response with the dataset's answer. Return None if the dataset has no answer for this
+        problem, because many answers are correct."""
         answer = problem.answer["answer"]
         if answer is None:
             return None
@@ -133,7 +133,7 @@ class Gym(Task):
         return self._pool.verify(items)
 
     def close(self) -> None:
-        """End the worker processes. The next verification starts new processes."""
+        """End the worker processes. If the task verifies another response, it starts new processes."""
         if pool := self.__dict__.pop("_pool", None):
             pool.close()
 

@@ -32,8 +32,8 @@ def shuffled(
     part of the list is a random sample.
 
     For each level, ``draws / len(levels)`` problems are drawn. Duplicates are dropped, and the other problems are
-    sorted by a hash of their key. Without sorting, problems that are drawn often would come first, and such problems
-    are easy. In Countdown, problems 600 to 899 in drawn order were harder than problems 0 to 299.
+    sorted by a hash of their key. In the order of the draws, frequent problems tend to come first, and frequent
+    problems are easy. In Countdown, problems 600 to 899 in this order were harder than problems 0 to 299.
 
     ``key`` returns a problem's identity, or None if the problem is for training. The returned list does not depend on
     the number of problems that are evaluated. The list ends when the level with the fewest problems is exhausted, so

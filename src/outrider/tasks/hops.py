@@ -12,8 +12,8 @@ tool.
     observed    M;
     turn        =M;     the answer
 
-Every question has one answer. A hop leads to one or two entities, and one of them continues the path. If there is a
-second entity, it is a dead end, either at once or one hop later. A question cannot be answered without lookups.
+Every question has one answer. A hop leads to one or two entities, and only one of them leads to the answer. From the
+second entity, the next lookup, or the lookup after it, finds nothing. A question cannot be answered without lookups.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ class Hops(TurnTask):
         """Return the first ``n`` held-out problems, alternating between numbers of hops. The option ``seed`` has no
         effect.
 
-        There are fewer than ``n`` problems if one of the levels has too few problems. For example, ``heldout_order:
-        shuffled`` gives only 214 problems with one hop.
+        There are fewer than ``n`` problems if too few problems exist for one of the numbers of hops. For example,
+        ``heldout_order: shuffled`` gives only 214 problems with one hop.
         """
         if self.heldout_order == "shuffled":
             return _population(self.hops, self.astray)[:n]
@@ -143,12 +143,13 @@ class Hops(TurnTask):
         return HopsEnvironment()
 
     def demonstration(self, problem: Problem) -> list[str]:
-        """Return the turns of a depth-first search, which visits a hop's second entity if the first one is a dead end.
+        """Return the turns of a depth-first search through the knowledge graph. If a lookup gives two entities, the
+        second is tried if the first leads nowhere.
 
         With probability ``careless``, a turn is random. A random turn chooses an entity that has been seen so far. With
-        probability 1/2, the turn gives this entity as the answer. Otherwise, it looks up where one of the question's
-        relations, chosen at random, leads from this entity. A careless demonstration may therefore be wrong or long.
-        The demonstration depends only on the problem.
+        probability 1/2, the turn gives this entity as the answer. Otherwise, the turn looks up this entity with a
+        random relation of the question. A careless demonstration may therefore be wrong or long. The demonstration
+        depends only on the problem.
         """
         start, _, relations = problem.prompt[:-1].partition(".")
         random = Random(identity_seed("demonstration", problem.id))

@@ -1,4 +1,4 @@
-r"""Tool-integrated reasoning on the problems of a table, with a Python interpreter as the tool."""
+r"""Tool-integrated reasoning on the problems of a data file, with a Python interpreter as the tool."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ os.write(shown[1], ended)
 
 
 class PythonTool(TurnTable):
-    """Problems of a table with a Python interpreter. If a turn ends with a code block, the interpreter replies with the
-    block's output.
+    """Problems of a data file that the policy solves with a Python interpreter. If a turn ends with a code block, the
+    interpreter replies with the block's output.
 
     The closing fence of a block ends the turn. Any text after the fence in the turn's last token is kept but ignored.
-    If the closing fence belongs to no Python block, the reply is an error. Any other turn, even one that continues
-    after its block, ends the rollout, and the table's verifier verifies only this turn.
+    If the closing fence belongs to no Python block, the reply is an error. A turn that does not end with a code block,
+    such as a turn with text after its block, ends the rollout. The verifier verifies only this turn.
 
-    Variables persist between blocks, because every block runs after the earlier blocks have been run again with hidden
+    Variables persist between blocks, because the earlier blocks are run again before each block, without showing their
     output. Earlier blocks that failed are not run again. A block that exits with status 0 has not failed. The output
     therefore depends only on the blocks if the programs are deterministic. ``random`` and hashes are seeded. The clock,
     ``os.urandom`` (used by ``secrets``, ``uuid4`` and an unseeded ``random.Random()``), object addresses and thread
@@ -98,8 +98,8 @@ class PythonTool(TurnTable):
     sandbox: Isolation = Field(
         "required",
         description=(
-            "isolation of the policy's code: in a sandbox (required), or without isolation, with all permissions of "
-            "this user (none)"
+            "isolation of the policy's code; required: code runs in a sandbox; none: code runs without isolation, with "
+            "all permissions of the user who started the run"
         ),
     )
     limits: TurnLimits = Field(
@@ -138,8 +138,7 @@ class PythonTool(TurnTable):
 
 
 class MakeInterpreter:
-    """Picklable function that creates interpreters. If no sandbox works, the error is raised when this object is
-    created, not later in each environment."""
+    """Picklable function that creates interpreters. The constructor raises an error if no sandbox works."""
 
     def __init__(self, task: PythonTool) -> None:
         from outrider.verify.sandbox_choice import find_way  # imported here, since a recipe does not need it

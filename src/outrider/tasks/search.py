@@ -27,13 +27,13 @@ _INFORMATION = "\n<information>{}</information>\n"
 
 
 class Search(TurnTable):
-    """A task with the questions of a table, and with a corpus that the policy can search. A turn ends with
+    """A task with the questions of a data file, and with a corpus that the policy can search. A turn ends with
     ``</search>`` or ``</answer>``.
 
     The reply to ``<search>query</search>`` contains the best passages, as ``<information>Doc 1(Title: …)
     …</information>``. If the rollout has used all its ``searches``, the reply is a notice instead.
-    ``<answer>…</answer>`` ends the rollout. The table's verifier (usually ``qa``, which is an exact match with aliases)
-    verifies only this turn, so an answer in the prompt or a passage does not count. A turn with neither tag ends the
+    ``<answer>…</answer>`` ends the rollout. The verifier (usually ``qa``, an exact match with aliases) verifies only
+    the rollout's last turn, so an answer in the prompt or a passage does not count. A turn with neither tag ends the
     rollout without an answer. The reply to ``</search>`` without an opening tag is an error. Text after the closing tag
     in the turn's last token is kept but ignored. The passages of a reply are truncated to a total of ``longest``
     characters. They are truncated further if the observation, including its tags, would exceed ``limits.bytes``.

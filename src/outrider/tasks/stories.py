@@ -1,7 +1,7 @@
 """Generates word problems about amounts that depend on each other, in plain English, with worked solutions.
 
-A story is drawn in two parts. The *shape* is the sequence of steps, and the *telling* adds numbers, names and words.
-The same shape therefore has many tellings, which are all solved in the same way.
+A story is generated in two parts. The *shape* is the random sequence of calculation steps, and the *telling* adds
+random numbers, names and words. The same shape therefore has many tellings, which are all solved in the same way.
 """
 
 from __future__ import annotations
@@ -98,7 +98,8 @@ def draw_shape(draw: Dice, steps: int) -> Shape:
 
 
 def tell(draw: Dice, shape: Shape, aside: int, ranges: Ranges, manner: Manner) -> Story | None:
-    """Tell a shape with random numbers, names and words. Return None if no valid numbers were found."""
+    """Generate a story from its sequence of steps (its shape), with random numbers, names and words. Return None if no
+    valid numbers were found."""
     for _ in range(ATTEMPTS):
         teller = _Teller(draw, ranges, manner)
         if teller.tell(shape, aside):
@@ -121,7 +122,8 @@ class _Teller:
         self.value = 0
 
     def tell(self, shape: Shape, aside: int) -> bool:
-        """Tell the shape, and return whether all amounts are within the limits."""
+        """Generate the sentences of a story from its sequence of steps. Return False if an amount is invalid, such as
+        an amount outside of ``ranges``."""
         beginning, *middle, question = shape
         return (
             self._begin(beginning)
@@ -158,7 +160,7 @@ class _Teller:
         return who
 
     def _relate(self, kind: str) -> bool:
-        """Introduce a person's amount. It is computed from the last person's amount, and from either a number or a
+        """Introduce a person, whose amount is computed from the last person's amount, and from either a number or a
         third person's amount."""
         other = self._last
         if kind in ("together", "gap"):

@@ -29,10 +29,8 @@ _SHIPPED = resources.files("outrider") / "tasks" / "suites"
 
 
 class TestSet(Options):
-    """A test set of a suite. It specifies where its rows are, and the options that differ from the suite's ``table``.
-
-    ``hub_fields`` maps field names in the suite to field names in the Hub dataset.
-    """
+    """A test set of a suite: the file with its problems, and options that override those in ``table`` of the suite
+    file."""
 
     old_keys: ClassVar[Mapping[str, str]] = _OLD_KEYS
 
@@ -50,8 +48,7 @@ class TestSet(Options):
     hub_fields: dict[str, str] = Field(
         default_factory=dict,
         description=(
-            "for each field of the test set, the column of the Hugging Face Hub dataset that contains it; keys are "
-            "the suite's field names"
+            "for each field name in the suite, the column of the Hugging Face Hub dataset that contains the field"
         ),
     )
     table: dict[str, Any] = Field(
@@ -60,7 +57,8 @@ class TestSet(Options):
 
 
 class SuiteFile(Options):
-    """The content of a suite file: table options for all test sets, and the test sets by name."""
+    """The content of a suite file: options of the task ``table`` that all test sets share, and the test sets by
+    name."""
 
     old_keys: ClassVar[Mapping[str, str]] = _OLD_KEYS
 
@@ -117,7 +115,8 @@ class Suite(Task):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of problems in each test set. If empty rows were skipped, their number is included."""
+        """Number of problems in each test set. If empty rows were skipped, ``rows_skipped`` is the number of these
+        rows."""
         counts = dict.fromkeys(self._file.sets, 0)
         for problem in self._problems:
             counts[problem.test_set] += 1
@@ -169,14 +168,14 @@ class Suite(Task):
 
     @cached_property
     def _own(self) -> dict[str, Table]:
-        """The tables that read the rows of the test sets, by name of the set."""
+        """The ``table`` task of each test set, which reads the set's rows."""
         return {name: self._table(name) for name in self._file.sets}
 
     @cached_property
     def _tables(self) -> dict[str, Table]:
-        """The tables that verify the responses of the test sets, by name of the set.
+        """The ``table`` task that verifies the responses of each test set.
 
-        Sets with equal verifiers share a table and its pool of processes.
+        Test sets with equal verifiers share one task, and so its worker processes.
         """
         first: list[Table] = []
         for table in self._own.values():

@@ -38,7 +38,7 @@ Skipped = Literal["empty", "long"]
 
 
 class TableSide(NamedTuple):
-    """The problems of one file, with their places in ``metadata["place"]``, and information about skipped rows."""
+    """The problems of one file, each with its line in ``metadata["place"]``, and information about skipped rows."""
 
     problems: list[Problem]
     skipped: int
@@ -58,9 +58,9 @@ class _Sides(NamedTuple):
 class Table(Task):
     r"""Problems from a training table and a held-out table, in the formats of :mod:`outrider.tasks.rows`.
 
-    Each epoch of training uses a new seeded permutation of the training table. Training problems are skipped and
-    counted in ``counts`` if their question is also held out (ignoring case, spacing and Unicode variants), or if their
-    level is not in ``levels``. Held-out problems alternate between levels, independently of the file's order.
+    Each epoch of training uses a new seeded permutation of the training table. Training problems are skipped if their
+    level is not in ``levels``, or if their question is also held out (ignoring case, spacing and Unicode variants).
+    ``counts`` has their number. Held-out problems alternate between levels, independently of the file's order.
 
     The ``prompt`` is a text with field names in braces, or the name of a template in :mod:`outrider.tasks.prompts`.
     Alternatively, the field named by ``messages`` has the prompt as a chat (:mod:`outrider.tasks.messages`). A dotted
@@ -68,10 +68,10 @@ class Table(Task):
 
     With ``skip: empty``, rows without an answer or a question (missing, null, NaN, blank or an empty list) are skipped
     and counted. By default, a missing question is an error, and so is a missing answer if the verifier needs it. With
-    ``skip: long``, rows whose prompt leaves fewer than ``sample.max_tokens`` tokens of the context are skipped and
-    counted. By default, a run starts only if each prompt leaves room for a response. ``skip: [empty, long]`` does both.
+    ``skip: long``, rows are skipped and counted if the prompt plus ``sample.max_tokens`` tokens exceed the context. By
+    default, a run starts only if each prompt leaves room for a response. ``skip: [empty, long]`` does both.
 
-    Stages that use worked solutions read them from the field ``solution`` of training rows. The solution of a row may
+    Recipes that use worked solutions read them from the field ``solution`` of training rows. The solution of a row may
     be missing, null or empty, but at least one row must have a solution.
 
     The ``verifier`` reads gold answers and verifies responses (:mod:`outrider.verify.verifiers`). No file is read
@@ -94,7 +94,7 @@ class Table(Task):
     heldout_data: str = Field(min_length=1, description="held-out problems, in the same formats as train_data")
     prompt: str = Field(
         PROMPT,
-        description="prompt template with {field} placeholders ({{ for {, }} for }), or a shipped template's name",
+        description="prompt template with {field} placeholders (for braces: {{ and }}), or a shipped template's name",
     )
     question: str = Field("problem", description="table field that fills {question} in a shipped prompt template")
     messages: str | None = Field(
@@ -116,7 +116,7 @@ class Table(Task):
     id: str | None = Field(None, description="table field that holds the problem's id; null: use a hash of the prompt")
     level: str | None = Field(
         None,
-        description="field with each problem's difficulty or other level, required in held-out data; null: no levels",
+        description="field with each problem's level, such as its difficulty; required in held-out data; null: none",
     )
     levels: list[str] = Field([], description="levels whose problems are used for training; []: all levels")
     verifier: Annotated[Verifier, ComponentOf(VERIFIERS, "verifier", Verifier)] = Field(
@@ -291,7 +291,7 @@ class Table(Task):
         return TableSide(problems, skipped, first_skipped)
 
     def skipped(self, row: TableRow) -> str:
-        """Return the reason why ``skip: empty`` skips a row, or an empty string if it does not skip the row."""
+        """Return the reason for skipping an empty row, or an empty string if the row is used."""
         if not self._skips("empty"):
             return ""
         parts = prompt_parts(self.prompt, self.question)
@@ -310,7 +310,7 @@ class Table(Task):
         """Convert a row to a problem, which has the row's place in ``metadata["place"]``.
 
         Raises:
-            UserError: the row is unusable. The message names the place of the row.
+            UserError: the row is unusable. The error names the file and the line.
         """
         try:
             found = self._problem(row.fields, heldout)

@@ -19,8 +19,8 @@ class Task(Options):
 
     ``train(index)`` returns a problem of an endless, reproducible stream. The same index gives the same problem on
     every machine, so the position in the data can be stored as one integer. A finite set of problems is repeated in
-    epochs, each in a new seeded order. ``heldout(n)`` returns problems for evaluations. These problems are fixed and
-    never occur in the training stream.
+    epochs, each in a new seeded order. ``heldout(n)`` returns problems for evaluations, which are fixed and never occur
+    in the training stream.
 
     A task may also implement these interfaces: :class:`BatchTask`, :class:`SolvedTask`, :class:`CountedTask`,
     :class:`MessageTask`, :class:`CharacterTask`, :class:`SubwordTask`.
@@ -39,8 +39,8 @@ class Task(Options):
         raise NotImplementedError
 
     def heldout(self, n: int) -> list[Problem]:
-        """Return the first ``n`` held-out problems, which are spread over the levels. Return all held-out problems if
-        the task has fewer than ``n``."""
+        """Return the first ``n`` held-out problems, or all if there are fewer. If the task has difficulty levels, the
+        problems alternate between them."""
         raise NotImplementedError
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
@@ -75,8 +75,7 @@ class CountedTask(Protocol):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Counts by name, such as the sizes of the training and held-out sets, or the number of excluded or redrawn
-        problems."""
+        """Counts by name, such as the sizes of the training and held-out sets, or the number of excluded problems."""
         ...
 
 

@@ -123,12 +123,13 @@ class Trl(TurnTask):
         return self.environments()
 
     def close(self) -> None:
-        """End the process that runs ``reset`` for prompts. The next prompt starts a new process."""
+        """End the process that calls the environment's ``reset``, whose text is appended to prompts. The next prompt
+        starts a new process."""
         if openings := self.__dict__.pop("_openings", None):
             openings.end()
 
     def _with_opening(self, problem: Problem) -> Problem:
-        """Append the text that ``reset`` returns to the prompt of the problem, and return the new problem."""
+        """Return the problem with a longer prompt: the text that the environment's ``reset`` returns is appended."""
         if problem.id not in self._prompted:
             key = (0, 0)
             self._openings.begin(key, problem, 0)

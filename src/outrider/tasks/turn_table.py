@@ -14,8 +14,8 @@ from outrider.tasks.turn_task import TurnTask
 
 
 class TurnTable(TurnTask):
-    """A task with the problems and the verifier of a table. In a subclass, ``makes`` returns the function that creates
-    the environments."""
+    """A multi-turn task whose problems and verifier come from the task ``table``. In a subclass, ``makes`` returns the
+    function that creates the environments."""
 
     problems: Table = Field(
         description=(

@@ -95,8 +95,7 @@ class TurnTask(Task):
         return self
 
     def demonstration(self, problem: Problem) -> list[str] | None:
-        """Return the turns of a rollout that must be verified as correct, or None if the task cannot provide such a
-        rollout."""
+        """Return the policy's turns of a correct rollout, or None if the task cannot provide one."""
         return None
 
     def example_turns(self, problem: Problem) -> list[str]:
@@ -108,10 +107,10 @@ class TurnTask(Task):
         return [*example_calls(problem.tools), *(f"{word}{end}" for word in ("1", "2", "1"))]
 
     def right(self, problem: Problem) -> str | None:
-        """Return None, since a correct rollout also contains the environment's replies."""
+        """Return None, since no single response is correct: a rollout also contains the environment's replies."""
         return None
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """Return an incorrect verdict, because a rollout without a verdict from its environment was truncated by a
-        limit."""
+        """Return the verdict ``incorrect``. This method gets only rollouts that a limit truncated, since the
+        environment verifies all others."""
         return incorrect(detail="truncated")

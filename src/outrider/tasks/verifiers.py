@@ -73,7 +73,7 @@ class Verifiers(TurnTask):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identity of the data. It changes with the package version, the configuration, the first tasks and
+        """Identity of the data: a hash of the package version, the configuration, the first tasks and
         ``success_at``."""
         about = self._environments.about()
         shown = [
@@ -112,7 +112,7 @@ class Verifiers(TurnTask):
         return self._environments
 
     def close(self) -> None:
-        """End the environment's process. The next problem starts a new process."""
+        """End the environment's process. If the task is used again, it starts a new process."""
         if environments := self.__dict__.pop("_environments", None):
             environments.end()
 

@@ -38,11 +38,12 @@ _NUMBER = r"(?<![\w)])-?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:/\d+)?|\d+(
 
 
 class WordProblems(Task):
-    """Generated word problems. All numbers of calculations in ``steps`` are equally likely, and each number is a
-    difficulty level.
+    """Generated word problems. A problem's difficulty level is its number of calculations. All levels in ``steps`` are
+    equally likely.
 
-    Training and held-out problems are disjoint by construction, because a hash of the shape and the numbers decides
-    which problems are held out. A held-out story therefore stays held out when it is told in other words.
+    Training and held-out problems are disjoint, because a hash of the story's calculation steps and numbers decides
+    whether the story is held out. Stories that differ only in words and names are therefore all held out or all used
+    for training.
 
     >>> task = WordProblems()
     >>> problem = task.train(0)
@@ -120,7 +121,8 @@ class WordProblems(Task):
         """Return the first ``n`` held-out problems, without duplicates, alternating between levels. The option ``seed``
         has no effect.
 
-        With ``heldout_order: shuffled``, there are about 1,000 held-out problems, or fewer for small ranges.
+        With ``heldout_order: shuffled``, there are about 1,000 held-out problems, or fewer if the options allow only
+        small numbers.
         """
         if self.heldout_order == "shuffled":
             stories = _population(self.steps, self.aside, Ranges(self.highest, self.cap))[:n]
@@ -173,7 +175,8 @@ class WordProblems(Task):
     def _example(self, draw: Dice, story: Story, alike: bool) -> Story:
         """Return a solved example that is not held out.
 
-        If ``alike`` is True, the example has the shape of the story, unless no valid telling of the shape is found.
+        If ``alike`` is True, the example has the same calculation steps as ``story``, unless no valid numbers are found
+        for them.
         """
         for attempt in itertools.count():
             same = alike and attempt < ATTEMPTS
@@ -196,12 +199,12 @@ def answered(story: Story) -> str:
 
 
 def solved(story: Story) -> str:
-    """Return the story as a solved example, which prompts show before their question."""
+    """Return the question and its solution, as an example for the beginning of a prompt."""
     return f"{asked(story)}{answered(story)}\n\n"
 
 
 def is_heldout(story: Story) -> bool:
-    """Return whether a story is held out, which depends only on its shape and numbers."""
+    """Return whether a story is held out, which depends only on its calculation steps and its numbers."""
     return hashlib.blake2b(story.key.encode(), digest_size=4).digest()[0] % _HELDOUT_SHARE == 0
 
 

@@ -47,20 +47,20 @@ NEEDS: dict[type, str] = {
 
 
 def check_command(name: str, options: Sequence[str] = ()) -> int:
-    """Print ``ok`` and the name of each law that holds. Then print a Python call for the user's own test.
+    """Test a user's component: print ``ok`` and the name of each law (tested property) that holds. Then print a call of
+    the check function that the user can copy into a test.
 
-    In the printed call, the claims are the optional laws that hold for the component. The command does not check a
-    stage's budget, since it does not know the budget. If a loss's gradient is not the derivative of its value, the
-    command assumes that the loss detaches a factor. Verifiers and environments must be checked from Python, since their
-    checks need rows or turns. If the component has no effect on the small inputs of the checks, all laws hold, but the
-    last line is a warning.
+    The arguments of the printed call include the optional laws that hold for the component. The command does not check
+    a stage's budget, since it does not know the budget. If a loss's gradient is not the derivative of its value, the
+    command assumes that the loss detaches a factor on purpose. Verifiers and environments must be checked from Python,
+    since verifiers need example rows, and environments need example turns. If the component has no effect on the small
+    inputs of the checks, all laws hold, but the last line is a warning.
 
     Args:
         options: options of the component, such as ``n=4``. Other options keep their defaults.
 
     Returns:
-        0 if all laws hold, and 1 if the component breaks a law. In the second case, a message with the law, the input
-        and the result is printed.
+        0 if all laws hold, and 1 if the component breaks a law. If so, the law, the input and the result are printed.
 
     Raises:
         UserError: the component cannot be loaded, there are no laws for this kind of component, or the component
@@ -145,7 +145,7 @@ def idle_stage(claims: StageClaims) -> str:
 
 
 def _reasons_before() -> set[str]:
-    """Return all reasons for which the stage before the tested stage drops rollouts in any situation."""
+    """Return the reasons for which the stage before the tested stage drops rollouts, over all test situations."""
     groups = [Group(Problem(str(i), ""), str(i)) for i in range(64)]
     return {reason for around in SITUATIONS.values() for reason in around.before().drop(groups).values()}
 
@@ -189,10 +189,10 @@ def _call(component: Options) -> str:
 
 
 def kept_stage_claims(make: Callable[[], Stage]) -> dict[str, Any]:
-    """Return the claims that a stage needs, as keyword arguments for ``check_stage``.
+    """Return the keyword arguments with which ``check_stage`` must be called for this stage.
 
-    The claim ``first`` is needed if the stage requests rollouts only as the first stage of a recipe. The claim
-    ``single`` is needed if the law on drop reasons does not hold without it.
+    ``first`` is needed if the stage requests rollouts only as the first stage of a recipe. ``single`` is needed if the
+    check of the reasons for drops fails without it.
 
     >>> from outrider.explore import Refill, Uniform
     >>> kept_stage_claims(Uniform), kept_stage_claims(Refill)
@@ -213,7 +213,8 @@ def kept_stage_claims(make: Callable[[], Stage]) -> dict[str, Any]:
 
 
 def kept_claims(component: Baseline | Shaper | RewardShaper) -> dict[str, Any]:
-    """Return the optional laws that hold for a credit component, as keyword arguments for its check.
+    """Return the optional laws that hold for a baseline or shaper, as keyword arguments of ``check_baseline`` or
+    ``check_shaper``.
 
     >>> from outrider.credit import LeaveOneOut, NoBaseline
     >>> kept_claims(NoBaseline())

@@ -32,21 +32,22 @@ def check_stage(
     exact: bool = False,
     single: bool = False,
 ) -> None:
-    """Check a stage against its laws, in scripted runs of six steps with repeated problems.
+    """Check that a stage obeys the laws of stages (such as: resuming a run changes nothing), in scripted runs of six
+    steps with repeated problems.
 
     :data:`outrider.testing.stages.STAGE_LAWS` contains the laws. :data:`outrider.testing.situations.SITUATIONS`
     contains the situations, which are the settings of the scripted runs. A stage that never requests a rollout passes,
     but is not really tested.
 
     Args:
-        make: function that creates a new stage with the same options on every call. A class works if all its options
-            have defaults.
+        make: function that creates a new stage with the same options on every call, or the stage's class if all its
+            options have defaults.
         budget: function that returns the maximum number of rollouts that the stage requests in a step, given the sizes
             of the groups before the stage. If None, no limit is checked.
-        first: whether the stage requests rollouts for problems without rollouts, like ``uniform``. Other stages extend
-            existing groups.
+        first: whether the stage requests the first rollouts of problems, as the stage ``uniform`` does. Other stages
+            extend existing groups.
         exact: whether the stage requests exactly ``budget`` rollouts, instead of at most ``budget``.
-        single: whether the stage drops individual rollouts of a group. It may drop them for different reasons.
+        single: whether the stage drops individual rollouts of a group, possibly for different reasons.
 
     >>> from outrider.explore import Uniform
     >>> check_stage(lambda: Uniform(n=2), budget=lambda sizes: 2 * len(sizes), first=True, exact=True)
@@ -55,15 +56,16 @@ def check_stage(
 
 
 def check_baseline(make: Baseline | Callable[[], Baseline], **claims: Any) -> None:
-    """Check a baseline against the laws of credit, on random groups with fixed seeds, with and without branches.
+    """Check that a baseline obeys the laws of credit (such as: the order of rollouts does not matter). It is tested on
+    random groups with fixed seeds; in some groups, rollouts branch off other rollouts.
 
     Args:
         make: the baseline, or a function that creates it.
-        claims: optional laws that hold for the baseline: ``shift``, ``scale``, ``still``, ``compares``, ``ordered``,
-            ``dissent`` and ``alike``. :class:`outrider.testing.credit.CreditClaims` explains them.
+        claims: optional laws that hold for the baseline. :class:`outrider.testing.credit.CreditClaims` explains
+            ``shift``, ``scale``, ``still``, ``compares``, ``ordered``, ``dissent`` and ``alike``.
 
     Raises:
-        LawError: a law is broken. The message contains the law's name, the group and the result.
+        LawError: a law is broken. The error names the law, the group and the wrong result.
         TypeError: the component is not a baseline.
 
     >>> from outrider.credit import LeaveOneOut
@@ -73,15 +75,16 @@ def check_baseline(make: Baseline | Callable[[], Baseline], **claims: Any) -> No
 
 
 def check_shaper(make: Shaper | RewardShaper | Callable[[], Shaper | RewardShaper], **claims: Any) -> None:
-    """Check a shaper of advantages or rewards against the laws of credit, in a chain with a plain baseline.
+    """Check that a shaper of advantages or rewards, together with a simple baseline, obeys the laws of credit (such as:
+    the order of rollouts does not matter).
 
     Args:
         make: the shaper, or a function that creates it.
-        claims: optional laws that hold for the chain of baseline and shaper: ``shift``, ``scale``, ``still`` and
+        claims: optional laws that hold for the baseline and the shaper together: ``shift``, ``scale``, ``still`` and
             ``compares``, as for :func:`check_baseline`.
 
     Raises:
-        LawError: a law is broken. The message contains the law's name, the group and the result.
+        LawError: a law is broken. The error names the law, the group and the wrong result.
         TypeError: the component is not a shaper.
 
     >>> from outrider.credit import Focal
@@ -92,16 +95,17 @@ def check_shaper(make: Shaper | RewardShaper | Callable[[], Shaper | RewardShape
 
 
 def check_loss(make: Surrogate | Callable[[], Surrogate], stops_gradient: bool = False) -> None:
-    """Check a policy loss against its laws. The laws are about gains (the loss's values), diagnostics and gradients of
-    small batches in float64.
+    """Check that a policy loss obeys the laws of policy losses, such as: if every ratio is 1, the gradient is the
+    policy gradient. The laws cover gains (negative losses per token), diagnostics and gradients, on small batches in
+    float64.
 
     Args:
         make: the surrogate, or a function that creates it.
-        stops_gradient: whether the loss detaches a factor of the gain on purpose, as CISPO detaches its weight. If
-            False, the gradient must match central differences of the gain.
+        stops_gradient: whether the loss detaches a factor on purpose, as CISPO detaches its importance weight. If
+            False, the gradient must match central differences of the loss with respect to the log-probabilities.
 
     Raises:
-        LawError: a law is broken. The message contains the law's name, the batch and the result.
+        LawError: a law is broken. The error names the law, the batch and the wrong result.
         TypeError: the component is not a surrogate.
 
     >>> from outrider.objective import Clip
@@ -116,7 +120,8 @@ def check_verifier(
     answer: str = "answer",
     prompt: str = "problem",
 ) -> None:
-    """Check a verifier against its laws, on table rows with correct and incorrect responses.
+    """Check that a verifier obeys the laws of verifiers (such as: verdicts are reproducible), and accepts or rejects
+    example responses as it should.
 
     The verifier runs in this process, not in a verifier process, so no time limit applies.
 
@@ -127,7 +132,7 @@ def check_verifier(
         prompt: name of the field with the question. Rows may lack this field.
 
     Raises:
-        LawError: a law is broken. The message contains the law's name, the row and the result.
+        LawError: a law is broken. The error names the law, the row and the wrong result.
         TypeError: the component is not a verifier.
         ValueError: ``rows`` is empty.
 
@@ -140,7 +145,8 @@ def check_verifier(
 
 
 def check_environment(make: Make, examples: Sequence[EnvironmentExample], seconds: float = 10.0) -> None:
-    """Check an environment against its laws, on problems with example turns.
+    """Check that an environment obeys the laws of environments (such as: equal turns get equal replies), on problems
+    with example turns of a policy.
 
     The laws are :data:`outrider.testing.environments.ENVIRONMENT_LAWS`. Most episodes run in separate processes, as in
     a run, so the class must be in an importable module.
@@ -152,7 +158,7 @@ def check_environment(make: Make, examples: Sequence[EnvironmentExample], second
         seconds: time limit per turn, like ``limits.seconds`` of a task.
 
     Raises:
-        LawError: a law is broken. The message contains the law's name, the example and the result.
+        LawError: a law is broken. The error names the law, the example and the wrong result.
         TypeError: the component is not an environment.
         ValueError: ``examples`` is empty, or an example has no turns.
 
@@ -167,7 +173,8 @@ def check_environment(make: Make, examples: Sequence[EnvironmentExample], second
 
 
 def credit_checks(claims: CreditClaims) -> Iterator[LawCheck]:
-    """Yield each law of credit with a function that checks the law. Optional laws that are not claimed always pass."""
+    """Yield the name of each law of credit, with a function that checks this law. The functions of optional laws check
+    nothing unless ``claims`` includes the law."""
     for law, rule in (CREDIT_LAWS | CLAIMED_LAWS).items():
         yield law, partial(_check, law, rule, claims, type(claims.component).__name__)
 

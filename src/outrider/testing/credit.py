@@ -1,9 +1,9 @@
 """The laws of credit components: baselines, advantage shapers and reward shapers. Components are tested in chains.
 
-A baseline forms a chain on its own, and a reward shaper is tested before a plain baseline. An advantage shaper is
-tested after a plain baseline, and after a baseline with advantages per token. Every tested chain therefore maps a
-step's groups to advantages. Optional laws, which a component's author may claim, are in
-:mod:`outrider.testing.credit_claims`.
+A chain is a sequence of components that computes advantages from a step's groups. A baseline is a chain by itself, and
+a reward shaper is followed by a simple baseline. An advantage shaper is tested in two chains: its input comes from a
+simple baseline, or from a baseline with advantages per token. :mod:`outrider.testing.credit_claims` contains the
+optional laws, which hold only for some components.
 """
 
 from __future__ import annotations

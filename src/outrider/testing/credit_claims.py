@@ -1,4 +1,5 @@
-"""Optional laws of credit, checked only if the component's author claims them."""
+"""Optional laws: properties of baselines and shapers that are checked only on request, since they do not hold for all
+components. The author of a component requests them as keyword arguments, such as ``shift=True``."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from outrider.testing.law import breaks, require, require_equal
 
 
 def compares_with_others(claims: CreditClaims) -> None:
-    """A group's only valid rollout gets advantage 0, even if the group also has invalid rollouts. The claim
-    ``compares`` adds this law."""
+    """A group's only valid rollout gets advantage 0, even if the group also has invalid rollouts. Checked only with
+    ``compares=True``."""
     if not claims.compares:
         return
     for chain, group in each(claims):
@@ -30,7 +31,7 @@ def compares_with_others(claims: CreditClaims) -> None:
 
 
 def is_still_where_rewards_are_equal(claims: CreditClaims) -> None:
-    """Equal rewards of any value give advantages of exactly 0. The claim ``still`` adds this law."""
+    """Equal rewards of any value give advantages of exactly 0. Checked only with ``still=True``."""
     if not claims.still:
         return
     values = [0.0, 1.0, -1.0, 0.1, 1 / 3, float(np.float32(0.35)), 0.35, 1e6 + 0.1]  # some means are rounded
@@ -46,7 +47,7 @@ def is_still_where_rewards_are_equal(claims: CreditClaims) -> None:
 
 
 def ignores_a_shift(claims: CreditClaims) -> None:
-    """Advantages stay the same if a constant is added to all rewards. The claim ``shift`` adds this law."""
+    """Advantages stay the same if a constant is added to all rewards. Checked only with ``shift=True``."""
     if not claims.shift:
         return
     for chain, group in each(claims):
@@ -57,8 +58,8 @@ def ignores_a_shift(claims: CreditClaims) -> None:
 
 
 def follows_a_factor(claims: CreditClaims) -> None:
-    """If all rewards are multiplied by s, all advantages are multiplied by s^scale. The claim ``scale`` adds this
-    law."""
+    """If all rewards are multiplied by s, all advantages are multiplied by s^scale. Checked only if ``scale`` is
+    set."""
     if claims.scale is None:
         return
     for chain, group in each(claims):
@@ -72,7 +73,7 @@ def follows_a_factor(claims: CreditClaims) -> None:
 def leaves_no_residue_of_an_offset(claims: CreditClaims) -> None:
     """If float32 rewards have a large offset, rounding errors of one or two ulps do not cause large advantages.
 
-    The claim ``compares`` adds this law for baselines.
+    Checked only for baselines with ``compares=True``.
     """
     if not (isinstance(claims.component, Baseline) and claims.compares):
         return
@@ -85,8 +86,7 @@ def leaves_no_residue_of_an_offset(claims: CreditClaims) -> None:
 
 
 def keeps_the_order_of_rewards(claims: CreditClaims) -> None:
-    """A rollout with a higher reward never gets a lower advantage. The claim ``ordered`` adds this law for
-    baselines."""
+    """A rollout with a higher reward never gets a lower advantage. Checked only for baselines with ``ordered=True``."""
     if not (isinstance(claims.component, Baseline) and claims.ordered):
         return
     for group in FLAT:
@@ -101,8 +101,8 @@ def keeps_the_order_of_rewards(claims: CreditClaims) -> None:
 def gives_a_lone_dissenter_most(claims: CreditClaims) -> None:
     """A group's only success or only failure has the largest absolute advantage.
 
-    The claim ``dissent`` adds this law for baselines. Leave-one-out filters, which compare only the rewards of the
-    other rollouts, once dropped such groups, because these rewards are all equal.
+    Checked only for baselines with ``dissent=True``. A filter that looks only at the other rollouts, whose rewards are
+    all equal, would wrongly drop such a group.
     """
     if not (isinstance(claims.component, Baseline) and claims.dissent):
         return
@@ -118,7 +118,7 @@ def takes_small_differences_as_signal(claims: CreditClaims) -> None:
     """If rewards differ by 1e-5 or by one ulp, a higher reward gives a higher advantage. All absolute advantages are
     smaller than the size of the group.
 
-    The claim ``ordered`` adds this law for baselines.
+    Checked only for baselines with ``ordered=True``.
     """
     if not (isinstance(claims.component, Baseline) and claims.ordered):
         return
@@ -132,8 +132,8 @@ def takes_small_differences_as_signal(claims: CreditClaims) -> None:
 
 
 def gives_all_tokens_of_a_member_the_same(claims: CreditClaims) -> None:
-    """All tokens of a rollout have the same advantage, whatever the lengths of the responses. The claim ``alike`` adds
-    this law for baselines."""
+    """All tokens of a rollout have the same advantage, whatever the lengths of the responses. Checked only for
+    baselines with ``alike=True``."""
     if not isinstance(claims.component, Baseline) or not claims.alike:
         return
     for group in FLAT:

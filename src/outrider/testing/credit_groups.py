@@ -1,4 +1,4 @@
-"""Random groups with fixed seeds, on which the laws of credit are checked.
+"""Random groups with fixed seeds, on which baselines and shapers are tested.
 
 Some groups have branches, and responses differ in length. Some rollouts have no verdict or no tokens.
 """
@@ -64,10 +64,7 @@ def drawn(seed: int, forest: bool) -> Members:
 
 def picked(members: Members, chosen: Sequence[int] | Ints) -> Members:
     """Return the chosen rollouts in the given order. If a parent is not chosen, its branches have no parent in the new
-    group.
-
-    All fields of ``Members`` are copied, including fields added later.
-    """
+    group."""
     place = {int(old): new for new, old in enumerate(chosen)}
     new: dict[str, Any] = {}
     for field in fields(Members):

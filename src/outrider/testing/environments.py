@@ -1,5 +1,5 @@
-"""The laws of an environment. For example, replies depend only on the problem, the seed and the turns, and no turn
-causes a failure."""
+"""The laws of an environment, such as: replies depend only on the problem, the seed and the turns, and no turn causes a
+failure."""
 
 from __future__ import annotations
 
@@ -54,18 +54,17 @@ class EnvironmentPlays:
 
     @cached_property
     def apart(self) -> tuple[list[list[Reply]], dict[str, list[Reply | Failed]]]:
-        """The replies to each example, and the replies to unusual turns, from environments in separate processes.
+        """The replies to the turns of each example, and the replies to malformed turns, from environments in separate
+        processes.
 
-        Replies to unusual turns are stored by situation.
+        The keys of the second result name the example and the malformed turns.
         """
         with self.processes() as environments:
             return self.played(environments), self._to_odd_turns(environments)
 
     def _to_odd_turns(self, environments: Environments) -> dict[str, list[Reply | Failed]]:
-        """Return the replies to unusual turns by situation, up to the first failure.
-
-        Later turns are not played, because each turn that hangs uses the whole time limit.
-        """
+        """Return the replies to malformed turns, keyed by the example and the kind of turns, up to the first failure.
+        Later turns are not played, because each turn that hangs uses the whole time limit."""
         found: dict[str, list[Reply | Failed]] = {}
         for place, (problem, turns) in enumerate(self.examples, 1):
             for number, (name, odd) in enumerate(odd_turns(turns).items()):
@@ -76,7 +75,7 @@ class EnvironmentPlays:
 
     @property
     def alone(self) -> list[list[Reply]]:
-        """The replies to each example. Every example was played in a separate process."""
+        """The replies to the turns of each example, from an environment in a separate process."""
         return self.apart[0]
 
 
@@ -91,7 +90,7 @@ def leaves_the_problem(plays: EnvironmentPlays) -> None:
 
 
 def gives_plain_replies(plays: EnvironmentPlays) -> None:
-    """``begin`` returns a string, and ``step`` returns a ``Reply`` of plain values.
+    """``begin`` returns a string, and ``step`` returns a ``Reply`` whose fields have the right types.
 
     Only a reply with ``done`` may have a verdict. The verdict's score must be consistent with its outcome.
     """

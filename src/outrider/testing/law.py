@@ -1,4 +1,5 @@
-"""The error that is raised if a component breaks a law, and functions that raise this error."""
+"""The error that is raised if a component breaks a law (a property that Outrider tests), and functions that raise this
+error."""
 
 from __future__ import annotations
 
@@ -10,14 +11,14 @@ _LONGEST = 120  # maximum number of characters of a value in a message
 
 
 class LawError(AssertionError):
-    """Raised when a component breaks a law: ``Retry breaks 'resume' in 'ragged groups': …``.
+    """Raised when a component breaks a law, which is a property that Outrider tests.
 
     :func:`breaks` adds attributes that are not known yet when the error is raised.
 
     Attributes:
         found: description of the wrong result, or of the exception that the component raised.
         law: name of the law.
-        situation: description of the input or of the scripted run. It is empty for laws without a situation.
+        situation: description of the input with which the law was broken, or "" if the law needs no input.
         component: name of the component's class.
 
     >>> print(LawError("2 rollouts, expected 1", law="budget", situation="one problem", component="Retry"))

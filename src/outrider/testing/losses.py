@@ -1,5 +1,5 @@
-"""The laws of a policy loss. They are about a surrogate's gains, and about the gains' derivatives with respect to
-log-probabilities."""
+"""The laws (tested properties) of a policy loss: properties of its gains (negative losses per token), and of their
+derivatives with respect to log-probabilities."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _OLD = math.log(0.01)  # old log-probability of every token
 
 
 class LossClaims(NamedTuple):
-    """A policy loss, and the claims of its author.
+    """A policy loss to test, and what its author says about it.
 
     Attributes:
-        stops_gradient: whether the loss detaches a factor of the gain on purpose, as CISPO detaches its weight. If
-            True, the gradient need not be the derivative of the value.
+        stops_gradient: whether the loss detaches a factor on purpose, as CISPO detaches its importance weight. If True,
+            the gradient need not be the derivative of the loss.
     """
 
     surrogate: Surrogate

@@ -1,5 +1,5 @@
-"""Scripted runs without a policy. An explorer requests rollouts for a finite set of problems, and all rollouts are
-predetermined."""
+"""Runs a recipe's exploration stages without a policy, to test the stages. All rollouts are made up from their seeds,
+so that every run with the same requests is the same."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ class SteppedEngine(ScriptedEngine):
 
 @cache
 def _uniforms(seed: int, length: int) -> Floats:
-    """Return uniform numbers in (0, 1). They are cached, since all runs of a situation sample the same rollouts."""
+    """Return uniform numbers in (0, 1). They are cached, since the tests of a stage make the same rollouts again and
+    again."""
     numbers_T: Floats = uniforms(np.array([seed]), np.arange(length))[0]
     return numbers_T
 
@@ -78,7 +79,8 @@ def perverse(success: bool, member: int) -> float:
 
 @dataclass
 class ScriptedRun:
-    """A run of an explorer with scripted rollouts. It records all decisions of the explorer's last stage.
+    """A run of exploration stages whose rollouts are made up instead of sampled from a policy. The run records all
+    decisions of the last stage.
 
     Attributes:
         plans: the last stage's requests in each step.

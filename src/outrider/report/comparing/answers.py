@@ -29,8 +29,8 @@ _TEXT = (
 
 
 def section(compared: Sequence[ComparedRun]) -> Section | None:
-    """Plot distinct answers over the number of samples k, and tabulate answers and texts, for the problems that all
-    runs have in common.
+    """Plot the number of distinct answers against the number of samples k. Also return a table of statistics of answers
+    and response texts. Only problems that all runs share are used.
 
     The result is None if fewer than two runs have rollouts on disk, or if there are fewer than two samples per problem.
     It is also None if the runs have no common problem, or if there are neither answers nor texts.

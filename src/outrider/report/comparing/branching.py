@@ -1,4 +1,5 @@
-"""The section on the branching factor of each run's policy, if ``outrider analyse`` has computed it."""
+"""The section on the branching factor of each run's policy: the size of the policy's nucleus (top-p set) of next
+tokens."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ def section(runs: Sequence[RunData]) -> Section | None:
     """Return a section with the branching factors of all runs whose token analysis is finished; None if there is no
     such run.
 
-    The probability mass of the branching factor is 0.95 if all these runs were analysed with 0.95. Otherwise, it is the
-    largest mass with which all these runs were analysed.
+    A branching factor is the mean size of a top-p set of next tokens. The section uses p = 0.95 if all these runs were
+    analysed with 0.95, otherwise the largest p with which all of them were analysed.
     """
     read = {run.name: read_analysis(run, "tokens", ()) for run in runs}
     whole = {name: result[0] for name, result in read.items() if result and result[0] and not result[1]}
@@ -46,7 +47,7 @@ def section(runs: Sequence[RunData]) -> Section | None:
 
 
 def _mass(column: str) -> float:
-    """Return the probability mass in a column's name, as a percentage.
+    """Return the percentage at the end of a column's name.
 
     >>> _mass("branching_95"), _mass("branching_99_9")
     (95.0, 99.9)

@@ -1,5 +1,5 @@
-"""The section on problems that decide which of two runs is better: their number, differences by test set and level, and
-a list of problems."""
+"""The section on the problems that cause the difference between two runs: their number, differences by test set and
+difficulty level, and a list of problems."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from outrider.report.sections.seen import cell, in_percent
 _SHOWN = 20  # maximum number of problems in a table
 _TEXT = (
     "A run wins a problem if its pass rate is higher than that of the first run, `{first}`, and loses the problem if "
-    "its pass rate is lower. A problem is clearly won or lost if the two pass rates by Fisher's exact test, at a "
-    "false discovery rate of 5 % (Benjamini and Hochberg). With few samples per problem, few problems can be "
+    "its pass rate is lower. A problem is clearly won or lost if the two pass rates differ by Fisher's exact test, at "
+    "a false discovery rate of 5 % (Benjamini and Hochberg). With few samples per problem, few problems can be "
     "significant.\n\nDecisive is the smallest number of problems whose removal makes the interval of the difference "
     "include 0. The problems that favour the better run most are removed first (Broderick, Giordano and Meager "
     "2020). A small number means that the difference depends on few problems.\n\nIf the difference is not significant, "
@@ -33,8 +33,9 @@ _PARTS_NOTE = (
 
 
 def section(compared: Sequence[ComparedRun], found: Sequence[PairedRuns]) -> Section | None:
-    """Return a section that compares each run with the first run: the problems won and lost, the differences by part,
-    and the problems with the largest differences. The result is None if no runs could be paired."""
+    """Return a section that compares each run with the first run, problem by problem; None if no runs could be paired.
+    Tables show the numbers of problems won and lost, differences by test set and difficulty level, and the problems
+    with the largest differences."""
     if not found:
         return None
     runs = {one.name: one for one in compared}
@@ -44,8 +45,8 @@ def section(compared: Sequence[ComparedRun], found: Sequence[PairedRuns]) -> Sec
 
 
 def decision_table(found: Sequence[PairedRuns]) -> TableBlock:
-    """Return a table with a row per run: the numbers of problems won, lost, tied and decisive, and the number of
-    problems needed to detect the difference."""
+    """Return a table with a row per run, which counts problems (:class:`outrider.measure.decision.Decision`): problems
+    won, lost and tied, decisive problems, and the problems needed to detect the difference."""
     names = ["difference", "won", "lost", "tied", "clearly won", "clearly lost", "decisive"]
     needed = ["needed problems", "needed samples"]
     rows: list[list[CellValue]] = []
@@ -65,7 +66,7 @@ def decision_table(found: Sequence[PairedRuns]) -> TableBlock:
 
 
 def joined_leading(found: Sequence[PairedRuns]) -> str:
-    """Return the names of the metrics on which the decisions are based, joined by "and"."""
+    """Return the names of the metrics in which the runs are compared, joined by "and"."""
     return " and ".join(dict.fromkeys(one.leading for one in found))
 
 

@@ -19,8 +19,8 @@ _CUT = tuple(stop for stop in StopReason if stop.truncates)
 
 
 def verified_split(run: RunData) -> str:
-    """Return the split that measures the policy: ``evaluate``, or ``train`` if another framework's files have only
-    training rollouts of a single step."""
+    """Return the split whose rollouts are used as an evaluation. This split is ``evaluate``, or ``train`` for another
+    framework's files with training rollouts of one step and no other rollouts."""
     columns = run.query("SELECT split, count(DISTINCT step) AS steps FROM rollouts GROUP BY split")
     steps = dict(zip(columns["split"].tolist(), columns["steps"].tolist(), strict=True))
     alone = set(steps) == {"train"} and steps["train"] == 1 and not run.config and not run.metrics
@@ -28,7 +28,7 @@ def verified_split(run: RunData) -> str:
 
 
 def evaluations_of(run: RunData) -> Mapping[int, Evaluation]:
-    """Return evaluations, keyed by step. They are recorded by the run or, if the run recorded none, computed from its
+    """Return the run's recorded evaluations, keyed by step. If there are none, compute evaluations from the run's
     rollouts."""
     if run.evaluations:
         return run.evaluations

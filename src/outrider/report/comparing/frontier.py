@@ -1,4 +1,4 @@
-"""Plots all runs together: pass@k after training, and pass@1 and pass@k over the course of training (the frontier)."""
+"""Plots pass@k after training, and the course of pass@1 and pass@k in training, with all runs in the same figure."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Compares two evaluations problem by problem: computes the differences overall and by part, and the number of deciding
-problems."""
+"""Compares two evaluations problem by problem: computes differences over all problems, per test set and per difficulty
+level, and counts the problems that cause them."""
 
 from __future__ import annotations
 
@@ -47,8 +47,9 @@ class PairedRuns:
         first, other: names of the runs.
         overall: differences on all common problems, keyed by metric. The metrics are pass@1 and pass@k for the largest
             common k, or only greedy decoding if no response was sampled.
-        decision: which problems decide the difference in pass@1, or in greedy decoding if no response was sampled.
-        pairs: for each problem, the counts of the first run and of the other run.
+        decision: the difference in pass@1 (or in greedy decoding if no response was sampled), and counts of the
+            problems that cause this difference.
+        pairs: for each problem, the numbers of samples and successes of the first run and of the other run.
     """
 
     first: str
@@ -65,7 +66,7 @@ class PairedRuns:
 
     @property
     def leading(self) -> str:
-        """The metric on which ``decision`` is based."""
+        """The metric that ``decision`` compares."""
         return "pass@1" if self.sampled else GREEDY
 
 
@@ -123,8 +124,8 @@ def _quantities(change: Change) -> Iterator[tuple[str, Interval]]:
 
 
 def _parts(comparison: Comparison, pairs: Sequence[tuple[Tally, Tally]]) -> list[PartDifference]:
-    """Return the differences by test set if there are at least two test sets, and by level if there are at least two
-    levels."""
+    """Return the differences by test set if there are at least two test sets, and by difficulty level if there are at
+    least two levels."""
     before = [b for b, _ in pairs]
     found: list[PartDifference] = []
     for kind, changes, members in (

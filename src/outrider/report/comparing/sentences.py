@@ -1,5 +1,5 @@
-"""Writes sentences on the differences between two runs. The sentences name the metrics with significant differences,
-and the number of deciding problems."""
+"""Writes sentences on the differences between two runs: the metrics with significant differences, and the number of
+problems that cause the difference."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def joined(words: list[str]) -> str:
 
 
 def sentences(found: PairedRuns) -> str:
-    """Return paragraphs on overall differences, differences by part, deciding problems, and differences in other
-    metrics."""
+    """Return a paragraph on differences over all problems, one on differences by test set and difficulty level, and one
+    on the problems that cause the difference and on other metrics."""
     paragraphs = [better(found), by_part(found), f"{_counts(found)} {decided(found)} {_others(found)}"]
     return "\n\n".join(" ".join(text.split()) for text in paragraphs if text.strip())
 
@@ -117,7 +117,8 @@ def _counts(found: PairedRuns) -> str:
 
 
 def decided(found: PairedRuns) -> str:
-    """Return a sentence on how few problems decide the difference, or on how much data would be needed to detect it."""
+    """Return a sentence on the number of problems without which a significant difference would not be significant. If
+    the difference is not significant, say how much data would be needed to detect it."""
     decision, what = found.decision, found.leading
     if math.isnan(decision.difference.value):
         return ""

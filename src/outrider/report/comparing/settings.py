@@ -1,4 +1,5 @@
-"""The section on how the runs are compared: the common number of tokens, and the configuration keys that differ."""
+"""The section on how the runs are compared: the number of generated tokens up to which all runs are compared, and the
+configuration keys that differ."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ _LABELS = ("paper", "summary", "from_setting", "from_profile")
 
 
 def section(compared: Sequence[ComparedRun], budget: float) -> Section:
-    """Return a section on how the runs are compared, which runs could not be cut, and which settings differ."""
+    """Return a section on how the runs are compared, which runs do not end at ``budget`` tokens, and which settings
+    differ."""
     sentences = [_UNTRAINED if math.isnan(budget) else _TEXT.format(budget=budget)]
     sentences += [sentence for one in compared if (sentence := _unequal(one, budget))]
     table = _settings(compared)
@@ -29,7 +31,8 @@ def section(compared: Sequence[ComparedRun], budget: float) -> Section:
 
 
 def facts(compared: Sequence[ComparedRun]) -> dict[str, CellValue]:
-    """Return the table of runs as facts. The name of each fact has the form "run: fact"."""
+    """Return the facts about each run that the page's table of runs shows. A key has the form "run: name", such as
+    "grpo: steps"."""
     return {f"{one.name}: {name}": value for one in compared for name, value in _facts(one).items()}
 
 

@@ -1,5 +1,5 @@
-"""The sections with the training curves of all runs. There is one section on tokens and successes, one on kinds of
-groups, and one on entropy."""
+"""The sections with the training curves of all runs: one on tokens and successes, one on the shares of solved, mixed
+and unsolved groups, and one on entropy."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def _sizes(sets: Mapping[str, Sets], decided: frozenset[str]) -> TableBlock:
 def _picture(overlaps: Overlap, k: int) -> Figure:
     """Return a set diagram with one series per run. A series has one value for each region of the diagram.
 
-    A value is the region's number of problems if the run did not solve these problems, otherwise NaN.
+    The value is the number of problems in the region. It is NaN if the run solved these problems.
     """
     names = [" and ".join(region) for region in overlaps.regions]
     series = [

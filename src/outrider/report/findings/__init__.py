@@ -59,7 +59,7 @@ class Examined(NamedTuple):
 
 
 def examine(run: RunData) -> Examined:
-    """Run every check in the order of ``CHECKS``. An evaluation without training gets no advice about training."""
+    """Run every check in the order of ``CHECKS``."""
     findings, checked, skipped = [], [], {}
     for name, check in CHECKS.items():
         try:

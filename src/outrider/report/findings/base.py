@@ -1,5 +1,5 @@
-"""Shared code of the checks for problems in a run. It reports missing data, and estimates changes over a run and
-proportions.
+"""Functions that the checks for problems in a run share. They report missing data, and estimate proportions and changes
+over a run.
 
 A check reports a problem if the effect is significant and large enough to act on. Intervals extend three standard
 errors to each side. With 95 % intervals, the roughly ten checks together would report a problem in every second healthy
@@ -50,9 +50,9 @@ def change(values_S: ArrayLike, parts: int = 4) -> FirstAndLast:
     of their difference.
 
     The noise of a step is estimated from differences of neighbouring steps, :math:`\hat\sigma^2 = \frac{1}{2(S-1)}
-    \sum_s (x_{s+1} - x_s)^2`. A trend over the run hardly affects the estimate of the noise, because the policies of
-    neighbouring steps are similar. The noise of different steps is independent, because each step draws new samples.
-    The difference of two means over :math:`m` steps has the standard error :math:`\hat\sigma \sqrt{2/m}`.
+    \sum_s (x_{s+1} - x_s)^2`. A trend over the run hardly affects :math:`\hat\sigma`, because the policy changes little
+    from one step to the next. The noise of different steps is independent, because each step draws new samples. The
+    difference of two means over :math:`m` steps has the standard error :math:`\hat\sigma \sqrt{2/m}`.
 
     Degenerate cases: steps whose value is NaN are excluded. With fewer than two steps, all four numbers are NaN. If all
     values are equal, the interval has zero width.
@@ -83,7 +83,7 @@ class Level(NamedTuple):
 def level(values_S: ArrayLike) -> Level:
     """Return the mean over the last quarter of the steps, with its interval.
 
-    The noise and the degenerate cases are handled as in :func:`change`.
+    The standard error and the result for very few steps are as in :func:`change`.
 
     >>> level([5.0, 1.0, 1.0, 1.0]).value
     1.0
@@ -104,7 +104,7 @@ class Proportion(NamedTuple):
 
 
 def numbers(name: str, result: Proportion | FirstAndLast | Interval) -> dict[str, float]:
-    """Return a value and the bounds of its interval, under the names that they have in a finding's ``numbers``."""
+    """Return a value and the bounds of its interval, with the keys ``name``, ``name_low`` and ``name_high``."""
     return {name: result.value, f"{name}_low": result.low, f"{name}_high": result.high}
 
 

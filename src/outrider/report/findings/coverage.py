@@ -27,10 +27,10 @@ def find(run: RunData) -> Finding | None:
     """Check whether pass@1 rises and pass@k (at the largest available k) falls from the first to the last policy.
 
     Both changes are paired by problem, and are computed from the first and the last evaluation. If there are fewer than
-    two evaluations, the changes are computed from first-stage rollouts of training problems with several visits. A
-    visit is a step that samples the problem. The first visit is compared with the last. Visits have two biases: success
-    is higher on trained problems, and a curriculum may choose problems by their outcomes. If a run has the stage
-    ``skip``, visits are therefore not used.
+    two evaluations, training rollouts of the first exploration stage are used: for each problem that was sampled in
+    several steps, the first of these steps is compared with the last. Training rollouts have two biases: success is
+    higher on trained problems, and a curriculum may choose problems by their outcomes. They are not used in recipes
+    with the stage ``skip``, which chooses problems by their outcomes.
 
     Raises:
         Lacking: see ``NEEDS``.

@@ -27,14 +27,14 @@ COPIES = 0.25
 def find(run: RunData) -> Finding | None:
     r"""Compare the number of equal pairs within groups with the number that the sampling probabilities predict.
 
-    Two independent samples are equal with the probability :math:`\sum_y p(y)^2 = E[p(y)]`. The mean of the responses'
-    own probabilities is therefore an unbiased estimate of a group's share of equal pairs. The excess is tested as a
-    mean of paired differences, clustered by problem. This test uses the groups in which every rollout has a
-    log-probability. If there is no such group, only the share of equal pairs is checked. All numbers refer to the last
-    quarter of the steps.
+    Two independent samples are equal with the probability :math:`\sum_y p(y)^2 = E[p(y)]`, the expected probability of
+    a response. The mean probability of a group's responses is therefore an unbiased estimate of its share of equal
+    pairs. The excess is tested as a mean of paired differences, clustered by problem. This test uses the groups in
+    which every rollout has a log-probability. If there is no such group, only the share of equal pairs is checked. All
+    numbers refer to the last quarter of the steps.
 
-    Responses are compared only if they come from the same stage and have the same prefix (the plain prompt, or the same
-    branch point). Equal texts with different tokens count as equal.
+    Responses are compared only if they come from the same exploration stage and continue the same text (the prompt, or
+    the same prefix of another response). Equal texts with different tokens count as equal.
 
     Raises:
         Lacking: see ``NEEDS``.
@@ -104,8 +104,8 @@ def _excess(equal_G: Floats, pairs_G: Floats, p_G: Floats, problem_G: Floats) ->
 
 
 def _groups(run: RunData) -> Columns:
-    """Return, for each set of rollouts with the same prefix, its size, its numbers of distinct texts and of equal
-    pairs, and its mean probability."""
+    """Return one row for each set of comparable responses (see :func:`find`): the number of responses ``n``, of
+    different texts ``distinct`` and of equal pairs ``equal``, and the mean probability of a response ``p``."""
     split = main_split(run)
     told = f"SELECT 1 AS told FROM rollouts WHERE split = '{split.name}' AND text <> '' LIMIT 1"
     if not len(run.query(told)["told"]):

@@ -24,9 +24,9 @@ PARTS = 10  # the end of a run is the last tenth of its steps
 def find(run: RunData) -> Finding | None:
     """Check the ratio of the entropy per token in the last tenth of the steps to that in the first step.
 
-    The reference is only the first step, since a collapse may take only a few steps. The entropy is computed from
-    first-stage rollouts. If no entropies are recorded, the entropy is estimated by the mean of :math:`-\\log p` over
-    sampled tokens, and the finding calls it an estimate.
+    The reference is only the first step, since a collapse may take only a few steps. Only rollouts of the first
+    exploration stage are used. If no entropies are recorded, the entropy is estimated by the mean of :math:`-\\log p`
+    over sampled tokens, and the finding calls it an estimate.
 
     Raises:
         Lacking: see ``NEEDS``.

@@ -18,12 +18,13 @@ SOLVED = 0.9  # above this success rate there is little room for a rise
 
 
 def find(run: RunData) -> Finding | None:
-    """Check that first-stage success rises from the first to the last quarter of the steps.
+    """Check that the success rate (in the first exploration stage) rises from the first to the last quarter of the
+    steps.
 
-    The problem is reported if two conditions hold: the rise is not significant, and the interval of training success or
-    of held-out pass@1 excludes a rise of 15 points. The problem is not reported if held-out pass@1 rises, since
-    training problems may have become harder. Nor is it reported if the reward rises, since the finding *reward without
-    success* covers this case.
+    The finding is reported if the rise is not significant, and the interval of training success or of held-out pass@1
+    excludes a rise of 15 points. It is not reported if success reaches ``SOLVED`` in the last quarter. Nor is it
+    reported if held-out pass@1 rises: the training problems may have become harder. A rising reward is left to the
+    finding *reward without success*.
 
     Raises:
         Lacking: see ``NEEDS``.

@@ -21,11 +21,12 @@ def find(run: RunData) -> Finding | None:
     and the run's mean rewards :math:`\bar r_-` of failures and :math:`\bar r_+` of successes, the explained part is
     :math:`\bar r_- + s\,(\bar r_+ - \bar r_-)`. If the rest rises, success cannot explain this rise. The rest is
     computed per step, so that the noise in the success rate cancels out. The mean of the rest in the last quarter of
-    the steps is compared with its mean in the first quarter. Only first-stage rollouts with a verdict count.
+    the steps is compared with its mean in the first quarter. Only verified rollouts of the first exploration stage are
+    used.
 
-    If no response succeeds but rewards differ, the problem is reported without further conditions, even for an
-    evaluation. Without this rule, a shaped score that never reaches the success threshold would look like a task that
-    is too hard.
+    The finding is also reported if no response succeeds although rewards differ and are partly above 0, in training or
+    in an evaluation. Then the threshold of success may be out of reach, which would otherwise look like a task that is
+    too hard.
 
     Raises:
         Lacking: see ``NEEDS``.

@@ -19,8 +19,8 @@ SPENT = 0.25  # minimum share of the run's tokens after the bend; a shorter plat
 
 
 def find(run: RunData) -> Finding | None:
-    """Check whether first-stage success, as a function of all generated tokens, rose and then levelled off
-    (:mod:`outrider.measure.bend`).
+    """Check whether the success rate, as a function of generated tokens, rose and then levelled off
+    (:mod:`outrider.measure.bend`). Success is measured in the first exploration stage; tokens are those of all stages.
 
     Raises:
         Lacking: see ``NEEDS``.

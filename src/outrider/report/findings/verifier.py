@@ -41,8 +41,9 @@ Sign = tuple[str, bool, dict[str, float]]  # clause for the sentence, whether to
 def find(run: RunData) -> Finding | None:
     """Check for six independent signs of a faulty verifier. A sign is skipped if the data for it are missing.
 
-    The signs are unverified responses, ended responses that cannot be parsed, equal answers with different verdicts,
-    equal texts with different verdicts, successes without an answer, and a sudden jump in the success rate.
+    The signs are: many verifier errors and timeouts; many unparseable responses that were not truncated; equal answers,
+    or equal texts, of which some were accepted and some rejected; successes without an answer; and a sudden jump in the
+    success rate.
 
     Raises:
         Lacking: see ``NEEDS``.
@@ -100,7 +101,7 @@ def _unparseable(run: RunData) -> Sign | None:
 
 
 def _disagreement(run: RunData) -> Sign | None:
-    """Check for problems to which the same answer was verified both as correct and as incorrect."""
+    """Check for answers to the same problem that were accepted in one response and rejected in another."""
     return _both_ways(
         run,
         f"split = '{main_split(run).name}' AND answer <> '' AND outcome IN ('correct', 'incorrect')",
@@ -170,8 +171,9 @@ def _jumps(values_S: Floats) -> tuple[Floats, float]:
     such estimate.
 
     In each window of ``2w`` steps, a line with a jump in the middle is fitted by least squares, :math:`x_s = a + b s +
-    J [s \ge w]`, so that a steep rise gives a slope and no jump. The noise is estimated from the median of the windows'
-    residual variances, so that windows with an off-centre jump do not inflate the estimate.
+    J [s \ge w]`, so that a steep rise gives a slope and no jump. The standard error uses the median of all windows'
+    residual variances. In a few windows, a jump outside the middle inflates the residuals, which does not change the
+    median.
     """
     w = JUMP_WINDOW
     at = np.arange(2 * w)

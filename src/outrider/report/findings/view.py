@@ -38,9 +38,8 @@ class Split(NamedTuple):
 
     Attributes:
         name: "train", "evaluate" or "greedy".
-        first_stage: name of the first stage; stage names such as "0-uniform" sort by position.
-        helped: whether the first stage has groups without any rollout from the plain prompt, for example groups sampled
-            only with hints.
+        first_stage: name of the recipe's first exploration stage, such as "0-uniform".
+        helped: whether the first stage samples some groups only with hints or examples in the prompt.
         steps: number of steps.
         late: number of the first step in the last quarter of the steps.
         cut: SQL condition that is true if a response was truncated at the length limit; None if unknown.
@@ -59,12 +58,12 @@ class Split(NamedTuple):
 
     @property
     def first_stage_rollouts(self) -> str:
-        """SQL condition for rollouts of the first stage that start at the plain prompt.
+        """SQL condition for rollouts of the first exploration stage whose prompt has no added examples or hints.
 
-        Later stages (branches, second passes, examples) select problems by outcome, so their statistics may change
-        merely because the selection changes. In other frameworks' rollouts, all stage names are empty, so no rollout is
-        excluded. If the first stage samples some groups only with hints, no rollout qualifies, since the remaining
-        problems are a biased selection.
+        Later stages may select problems by the outcomes of earlier rollouts, so their statistics may change merely
+        because the selection changes. In other frameworks' rollouts, all stage names are empty, so no rollout is
+        excluded. If :attr:`helped` is True, no rollout meets the condition, since problems sampled without hints are a
+        biased selection.
         """
         if self.helped:
             return "false"
@@ -124,15 +123,15 @@ def main_split(run: RunData) -> Split:
 
 @once
 def by_step(run: RunData) -> Columns:
-    """Return statistics of first-stage rollouts, with one row per training step in order.
+    """Return statistics of the rollouts of the first exploration stage, with one row per training step in order.
 
     ``step`` is the number of the step. ``spent`` is the number of tokens in rollouts of *all* stages, up to and
     including the step. ``scorable`` counts the rollouts whose verifier did not fail, ``successes`` counts the
     successes, and ``success`` is the ratio of the two counts. ``entropy`` and ``surprisal`` (mean of -log p) are in
-    nats per token. ``length``, ``length_failed`` and ``length_succeeded`` are mean response lengths. For scorable
-    rollouts with a reward, there are the counts ``paid`` and ``paid_successes``, the reward sums ``reward_failed`` and
-    ``reward_succeeded``, and the sums of positive rewards ``earned_failed`` and ``earned_succeeded``. A number is NaN
-    if a step has no data.
+    nats per token. ``length``, ``length_failed`` and ``length_succeeded`` are mean response lengths. ``paid`` counts
+    the scorable rollouts with a reward, and ``paid_successes`` the successes among them. ``reward_failed`` and
+    ``reward_succeeded`` are sums of the rewards of failures and of successes. ``earned_failed`` and
+    ``earned_succeeded`` are the same sums over positive rewards only. A number is NaN if a step has no data.
 
     Raises:
         Lacking: there are fewer than ``MIN_STEPS`` steps, or the first stage samples some groups only with hints.
@@ -190,10 +189,10 @@ def by_group(run: RunData) -> Columns:
 
     The first columns are ``problem`` (a number), ``step`` and ``tokens``. The columns ``verified``, ``scorable``
     (neither timeout nor error), ``successes``, ``timeouts`` and ``errors`` count rollouts. ``stops`` counts the
-    rollouts for which it is known whether they were truncated, and ``cut`` counts the truncated rollouts. Among these,
-    ``cut_scorable`` and ``cut_successes`` count the scorable rollouts and the successes, and ``cut_tokens`` counts the
-    tokens. ``ended`` counts the verified rollouts that are not known to be truncated, and ``ended_unparseable`` counts
-    those whose answer cannot be parsed.
+    rollouts for which it is known whether they were truncated. ``cut``, ``cut_scorable`` and ``cut_successes`` count
+    truncated rollouts, scorable truncated rollouts and truncated successes; ``cut_tokens`` counts the tokens of
+    truncated rollouts. ``ended`` counts the verified rollouts that are not known to be truncated, and
+    ``ended_unparseable`` counts those whose answer cannot be parsed.
 
     Raises:
         Lacking: there are no sampled rollouts.

@@ -30,11 +30,12 @@ _KEYS = ("step", "group_id", "member")
 
 @dataclass(frozen=True, eq=False)
 class Analysed:
-    """The rows of an analysis, with one row per token or per tested position.
+    """The rows of an analysis by ``outrider analyse``, with one row per token of a response or, for ``intervene``, per
+    position whose token was replaced.
 
     Attributes:
         about: settings of the analysis.
-        rows: columns, in the order of the rollouts; null becomes NaN.
+        rows: the table's columns, keyed by name, with rows in the order of the rollouts; null becomes NaN.
         owners_T: index of each row's response, counted from 0.
         success_R: success of each response: 1, 0, or NaN if it was not verified.
         problems_R: index of each response's problem.
@@ -145,8 +146,8 @@ def interval(mean: Mean) -> str | None:
 
 
 def _about(folder: Path, broken: list[str]) -> dict[str, Any]:
-    """Read the settings of an analysis. If this fails, add a sentence to ``broken`` and return settings without any
-    parts."""
+    """Read the settings of an analysis. If this fails, add a sentence to ``broken`` and return an empty list of files
+    (``parts``)."""
     file = folder / "about.json"
     if not file.exists():  # the command has only just started
         return {"parts": []}

@@ -25,7 +25,8 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section on the effect of replaced tokens by position, entropy, perplexity and outcome.
+    """Return a section on the effect of replacing single tokens, grouped by the token's position and entropy, the
+    response's perplexity and its outcome.
 
     Intervals are over problems. The result is None if the run has no such analysis.
     """

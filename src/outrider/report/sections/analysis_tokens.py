@@ -50,8 +50,8 @@ def _show(analysis: Analysed) -> tuple[list[Figure], list[TableBlock]]:
 
 
 def _gradient(analysis: Analysed) -> tuple[Floats, str]:
-    """Return the gradient norm times the absolute advantage, and a note. If advantages are unknown, return the norm
-    alone with a different note."""
+    """Return the gradient norm of each token times its absolute advantage, and a sentence that describes this number.
+    If advantages are unknown, return the gradient norm alone."""
     norm_T = analysis.rows["gradient_norm"].astype(np.float64)
     advantage_T = analysis.rows["advantage"].astype(np.float64)
     if np.isnan(advantage_T).all():

@@ -1,4 +1,5 @@
-"""The section on the budget: tokens by stage and kind of group, and successes per token."""
+"""The section on the budget: tokens by exploration stage and by group (solved, mixed or unsolved), and successes per
+token."""
 
 from __future__ import annotations
 
@@ -15,12 +16,11 @@ _NO_TOKENS = " Token counts are missing, so rollouts are counted instead."
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section on tokens, with three breakdowns: by stage, stream and context; by step and kind of group; and
-    by the reason why rollouts were not trained on.
+    """Return a section on where tokens were spent: by exploration stage; by step, on solved, mixed and unsolved groups;
+    and on rollouts that were not trained on, by reason.
 
-    A group's first success is the successful rollout with the lowest index in the group, since stages request rollouts
-    in the order of this index. If there are no token counts, the unit of cost is a rollout. The result is None if there
-    are no rollouts.
+    A group's first success is its successful rollout with the lowest index, since later stages add rollouts with higher
+    indices. If there are no token counts, the unit of cost is a rollout. The result is None if there are no rollouts.
     """
     unit = unit_of(run)
     if not unit:
@@ -49,8 +49,8 @@ def cost_of(unit: str, which: str = "TRUE") -> str:
 
 
 def by_stage(run: RunData, unit: str) -> TableBlock:
-    """Return a table of cost, success, and successes per 1000 tokens (or rollouts), with a row per stage, stream and
-    context."""
+    """Return a table of cost, success, and successes per 1000 tokens (or rollouts). There is one row per combination of
+    exploration stage, loss stream and kind of prompt."""
     data = query(
         run,
         f"""
@@ -114,7 +114,8 @@ def _splits(run: RunData, unit: str) -> TableBlock:
 
 
 def _over_time(run: RunData, unit: str) -> list[Figure]:
-    """Plot shares of the cost over steps, by stage (if there are several stages) and by kind of group."""
+    """Plot shares of the cost over steps: by exploration stage, if there are several, and by solved, mixed and unsolved
+    groups."""
     stages = query(run, f"SELECT upto, stage, {cost_of(unit)} AS cost FROM spent GROUP BY upto, stage ORDER BY upto")
     names = sorted(set(stages["stage"].tolist()))
     figures = []
@@ -138,8 +139,8 @@ def _stack(id: str, title: str, unit: str, stack: list[Series], note: str = "") 
 
 
 def returns(run: RunData, unit: str) -> list[Figure]:
-    """Plot successes and first successes over training, per 1000 tokens or, if there are no token counts, per 1000
-    rollouts."""
+    """Plot successes and groups with a success over training, per 1000 tokens or, if there are no token counts, per
+    1000 rollouts."""
     columns = query(
         run,
         f"""

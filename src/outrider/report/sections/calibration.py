@@ -1,4 +1,4 @@
-"""The section on the calibration of the pass rates that stages predicted before sampling."""
+"""The section on the calibration of pass rates that were predicted before sampling."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _NOTE = (
 
 
 def section(run: RunData) -> Section | None:
-    """For each stage that predicts, compare predicted and observed success rates in classes of predicted rates. The
-    result is None if there are no predictions."""
+    """Compare predicted and observed success rates in bins of predicted rates, for each exploration stage that predicts
+    pass rates. The result is None if there are no predictions."""
     found = {stage: classes_C4 for stage, classes_C4 in _classes(run).items() if len(classes_C4)}
     if not found:
         return None
@@ -38,8 +38,8 @@ def section(run: RunData) -> Section | None:
 
 
 def _classes(run: RunData) -> dict[str, Floats]:
-    """Return one row per class, keyed by stage: rollouts, predicted successes, their variance, and observed
-    successes."""
+    """Return one row per bin, keyed by exploration stage: the numbers of rollouts and of predicted successes, the
+    variance of the predicted number, and the number of observed successes."""
     places = {match: key for key in run.metrics if (match := _KEY.fullmatch(key))}
     later = run.metrics["step"] > 1 if "step" in run.metrics else slice(None)
     sums: dict[str, dict[int, dict[str, float]]] = {}

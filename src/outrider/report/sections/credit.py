@@ -21,8 +21,9 @@ def section(run: RunData) -> Section | None:
     """Return a section with the sum of absolute advantages by a group's success rate, and the share of positive
     advantages.
 
-    A group's success rate is computed from the rollouts that the first stage sampled from the plain prompt. The sum of
-    absolute advantages includes all rollouts that were trained on. The result is None if there are no advantages.
+    A group's success rate counts only rollouts that the recipe's first exploration stage sampled without hints or
+    examples in the prompt. The sum of absolute advantages includes all rollouts that were trained on. The result is
+    None if there are no advantages.
     """
     if not one(query(run, "SELECT count(advantage) AS n FROM seen WHERE isfinite(advantage)"))["n"]:
         return None
@@ -56,8 +57,8 @@ def _weights(run: RunData, which: str) -> Weights | None:
 
 
 def _bins(size: int) -> int:
-    """Return the number of bins, which is even, so that 1/2 is an edge. In small groups, each number of successes has
-    its own bin."""
+    """Return the number of bins for success rates of groups with ``size`` rollouts. The number is even, so that 1/2 is
+    the border between two bins. In small groups, each number of successes has its own bin."""
     if size > 16:
         return 8
     return size if size % 2 == 0 else 2 * size
@@ -104,7 +105,8 @@ def _table(w: Weights) -> TableBlock:
 
 
 def _signs(run: RunData) -> list[Figure]:
-    """Plot the positive share of the absolute advantages, summed over rollouts and, if known, over tokens."""
+    """Plot the sum of the positive advantages as a share of the sum of all absolute advantages. One line counts each
+    rollout once; the other, if token counts are known, weights rollouts by their tokens."""
     columns = query(
         run,
         """

@@ -15,7 +15,8 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section on disagreement of answers, distinct answers and repeated texts over time, and by kind of group.
+    """Return a section on the diversity of answers within groups, over training and by kind of group (solved, mixed or
+    unsolved).
 
     The result is None if no group has two rollouts.
     """

@@ -29,9 +29,9 @@ def section(run: RunData) -> Section | None:
     """Return a section on entropy over training, by outcome, by relative position in the response, and against success.
     The plot by position compares early and late training.
 
-    All tokens have equal weight or, if there are no token counts, all rollouts. If no entropies are recorded, entropy
-    is estimated from log-probabilities, and the figures call it an estimate. The result is None if there are neither
-    entropies nor log-probabilities.
+    All tokens have equal weight. If there are no token counts, all rollouts have equal weight. If no entropies are
+    recorded, entropy is estimated from log-probabilities, and the figures call it an estimate. The result is None if
+    there are neither entropies nor log-probabilities.
     """
     value = _value(run)
     if not value:
@@ -120,8 +120,9 @@ def _positions(run: RunData, value: str) -> list[Figure]:
 
 
 def _sample(run: RunData, steps: list[int], exact: bool) -> tuple[Floats, Ints, Ints, Ints] | None:
-    """Return the token entropies of some responses, with each response's length, branch offset and problem; None if
-    there are no token data."""
+    """Return the token entropies of at most ``_MOST`` responses from ``steps``. The other arrays contain each
+    response's length, the position at which it branches off its parent (0 if it has no parent), and its problem. The
+    result is None if there are no token data."""
     column = "entropies" if exact else "logprobs"
     columns = run.db.execute(
         f"SELECT {column}, branch_at, problem_id FROM traces "

@@ -25,8 +25,8 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section with scores and unverified responses by test set, level and model. The section also shows a
-    pass@k curve, G-Pass@k, and the problems that have no success.
+    """Return a section with scores and numbers of unverified responses, for each test set, difficulty level and model.
+    The section also shows a pass@k curve, G-Pass@k, and the problems that have no success.
 
     If there are several evaluations, only the last is shown. The result is None for a training run, or if there is no
     evaluation.
@@ -44,7 +44,8 @@ def section(run: RunData) -> Section | None:
 
 
 def _table(several: Mapping[str, Evaluation], note: str) -> TableBlock:
-    """Return a table of scores with one row for each part of the problems and each model."""
+    """Return a table of scores. Each model has one row for all problems, and one for each test set and difficulty
+    level."""
     scores = list(dict.fromkeys(name for one in several.values() for name in names_of(one)))
     named = [(name, one, part) for name, one in several.items() for part in parts_of(one)]
     kinds = [part.kind for *_, part in named]
@@ -75,8 +76,8 @@ def _lost(summary: Summary) -> list[CellValue]:
 
 
 def _reliability(several: Mapping[str, Evaluation]) -> TableBlock | None:
-    """Return, for each k, the probability that a given share of k samples is correct; None if each problem has one
-    sample."""
+    """Return a table of the probabilities that at least the shares ``TAUS`` of k samples are correct, for each k; None
+    if each problem has one sample."""
     body = [[name, k, *cells] for name, one in several.items() for k, cells in reliability(one)]
     if not body:
         return None

@@ -24,7 +24,7 @@ _TEXT = (
 
 class _Kind(NamedTuple):
     """A kind of group, with its title. ``which`` is the SQL condition that selects groups of this kind from the table
-    ``members``, and ``order`` is the SQL order in which they are preferred."""
+    ``members``. ``order`` is the SQL sort order; the first group is shown."""
 
     title: str
     which: str
@@ -59,8 +59,8 @@ WINDOW before AS (PARTITION BY problem_id ORDER BY step RANGE BETWEEN UNBOUNDED 
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section with one group of each kind that occurs, without repeating a group; None if there are no
-    rollouts."""
+    """Return a section with one example group for each kind of group that occurs. All examples are different groups.
+    The result is None if there are no rollouts."""
     if not one(query(run, "SELECT count(*) AS n FROM groups"))["n"]:
         return None
     run.db.execute(_MEMBERS)
@@ -84,7 +84,8 @@ def section(run: RunData) -> Section | None:
 
 
 def _members(run: RunData, places: list[str]) -> dict[str, list[Member]]:
-    """Return the rollouts of the groups at ``places``, reading all texts in one pass."""
+    """Return the rollouts of several groups, reading all texts in one pass. A place is a step and a group id, separated
+    by a space."""
     columns = query(
         run,
         "SELECT step || ' ' || group_id AS place, group_id || '/' || member AS id, step, member, parent, branch_at, "
@@ -149,9 +150,10 @@ def _by_id(members: list[Member]) -> dict[str, Member]:
 
 
 def _place(member: Member, by_id: Mapping[str, Member]) -> Place | None:
-    """Return the place at which a rollout branches from its parent; None for a rollout that starts at the prompt.
+    """Return the step, the parent's id, and the number of the parent's own tokens before the rollout branches off; None
+    for a rollout that starts at the prompt.
 
-    If the branch point lies in the parent's prefix, the place is at the beginning of the parent's own tokens.
+    The number is 0 if the rollout branches off within the prefix that its parent copied from another rollout.
     """
     parent = by_id.get(member["parent"] or "")
     if parent is None:

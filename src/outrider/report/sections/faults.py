@@ -50,7 +50,7 @@ def _read(run: RunData, steps: Sequence[int]) -> Columns:
 
 
 def _marker(read: Iterable[Columns]) -> str:
-    """Return the first known answer marker that most successes contain; "" if there is no such marker."""
+    """Return the first marker in ``_MARKERS`` that most successful responses contain; "" if there is no such marker."""
     successes = [text for columns in read for text in columns["text"][columns["outcome"] == "correct"].tolist()]
     return next((mark for mark in _MARKERS if sum(mark in text for text in successes) > len(successes) / 2), "")
 

@@ -30,13 +30,13 @@ _FROM_TRAINING = (
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section that plots pass@1 against pass@k along training, shows pass@k curves, and lists paired changes
-    by level.
+    """Return a section with plots of pass@1 against pass@k over training and of pass@k curves. A table lists the
+    changes from the first to the last evaluation for each difficulty level, paired by problem.
 
     The numbers come from evaluations. Without evaluations, pass@k is estimated from training groups, early and late in
-    training. This estimate uses only rollouts that the first stage sampled from the plain prompt, since later rollouts
-    depend on earlier outcomes. The result is None if no problem has two verified samples. It is also None for a single
-    evaluation without training, which another section shows.
+    training. This estimate uses only rollouts that the recipe's first exploration stage sampled without hints or
+    examples in the prompt, since later rollouts depend on earlier outcomes. The result is None if no problem has two
+    verified samples. It is also None for a single evaluation without training, which another section shows.
     """
     points = points_of(run)
     if is_evaluation(run) and len(points) < 2:  # the section `evaluated` shows this evaluation

@@ -65,7 +65,8 @@ def _coverage(run: RunData) -> list[Figure]:
 
 
 def by_level(run: RunData) -> TableBlock | None:
-    """Return a table of the kinds of groups and their success by level, or None if problems have no levels."""
+    """Return a table with the shares of solved, mixed and unsolved groups and the success rate for each difficulty
+    level, or None if problems have no levels."""
     data = query(
         run,
         """
@@ -84,8 +85,8 @@ def by_level(run: RunData) -> TableBlock | None:
 
 
 def _again(run: RunData) -> TableBlock | None:
-    """For problems sampled in several steps, cross-tabulate the kind of the first group and the kind of the last
-    group."""
+    """For problems sampled in several steps, cross-tabulate the kind (solved, mixed or unsolved) of the first group and
+    of the last group."""
     columns = query(
         run,
         """

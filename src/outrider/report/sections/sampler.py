@@ -33,7 +33,8 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Plot the off-policy metrics and the age of the sampling weights in steps. Return None if neither is known."""
+    """Plot the off-policy metrics, and how many steps old the policy weights were that sampled the rollouts. Return
+    None if neither is known."""
     figures = [figure for title in _GAUGES if (figure := _gauge(run, title)) is not None]
     figures += _age(run)
     return Section("sampler", "Off-policy metrics", _TEXT, figures) if figures else None
@@ -69,8 +70,8 @@ def _thinned(name: str, steps: np.ndarray, values: np.ndarray) -> Series:
 
 
 def _age(run: RunData) -> list[Figure]:
-    """Plot the age of the sampling weights in steps. Return no figure if the weight versions of the rollouts are not
-    step numbers, or if every age is 0."""
+    """Plot how many steps old the policy weights were that sampled the rollouts. Return no figure if the weight
+    versions of the rollouts are not step numbers, or if every age is 0."""
     columns = query(
         run,
         "SELECT upto, avg(step - 1 - policy_version) AS mean, max(step - 1 - policy_version) AS most, "

@@ -68,15 +68,15 @@ def query(run: RunData, sql: str, values: Sequence[Any] = ()) -> Columns:
     """Query ``rollouts`` and five more relations. These relations cover the split that :func:`split` returns.
 
     - ``with_text``: rollouts with four more columns. ``success`` is 1 or 0, or null if the rollout was never verified.
-      ``length`` counts generated tokens, observed tokens and the prefix. ``upto`` is the last step of the rollout's bin
-      (there are at most ``BINS`` bins). ``phase`` is "early" in the first fifth of the steps, "late" in the last fifth,
-      and null otherwise.
+      ``length`` counts generated tokens, tokens of environment replies, and tokens that a branch copies from its
+      parent. ``upto`` is the last step of the rollout's bin (there are at most ``BINS`` bins). ``phase`` is "early" in
+      the first fifth of the steps, "late" in the last fifth, and null otherwise.
     - ``seen``: ``with_text`` without the columns ``text`` and ``prompt``. Queries on ``seen`` are much faster.
     - ``spent``: ``seen`` plus the greedy rollouts of a baseline, which cost tokens but are not samples.
     - ``groups``: one row per step and group. ``n``, ``verified``, ``scorable`` (without timeouts and errors) and
       ``successes`` are numbers of rollouts. ``tokens`` includes greedy rollouts. ``kind`` is solved, mixed or unsolved,
-      or null if no rollout was verified. ``first_stage``, ``first_stream`` and ``first_context`` describe the first
-      success, and are null if there is no success.
+      or null if no rollout was verified. ``first_stage``, ``first_stream`` and ``first_context`` are the columns
+      ``stage``, ``stream`` and ``context`` of the first successful rollout, or null if there is none.
     - ``bins``: the steps, each with its bin.
     """
     try:
@@ -162,8 +162,8 @@ def by(columns: Columns, key: str) -> dict[str, Columns]:
 
 
 def shares(columns: Columns, name: str, count: str, kinds: Sequence[str]) -> list[Series]:
-    """Return the series of a stacked plot over ``upto``. Each series is the share of one kind in every bin. The share
-    is 0 in a bin without this kind."""
+    """Return the series of a stacked plot whose x values are the bins of steps (column ``upto``). Each series is the
+    share of one kind in every bin. The share is 0 in a bin without this kind."""
     at = np.unique(columns["upto"])
     place = {x: i for i, x in enumerate(at.tolist())}
     counts = {kind: np.zeros(len(at)) for kind in kinds}
