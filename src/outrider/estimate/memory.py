@@ -130,7 +130,8 @@ def most_rollouts(stages: Sequence[Stage], problems: int) -> tuple[int, list[str
 def memory(
     recipe: Recipe, shape: DecoderShape, model_type: str, layout: Layout = ALONE, evaluating: bool = False
 ) -> Memory:
-    """Return the bytes of each part in the module's docstring. With ``evaluating``, evaluations must fit as well."""
+    """Return the bytes that a process needs, by part of the memory. With ``evaluating``, include the memory for
+    evaluations."""
     whole, trained, low = shape.parameters, trained_parameters(recipe, shape), number_bytes(recipe)
     lora = recipe.policy.lora is not None
     shared = {
@@ -178,8 +179,8 @@ def wave(recipe: Recipe, shape: DecoderShape, evaluating: bool = False) -> tuple
 
 
 def evaluated_at_once(recipe: Recipe) -> int:
-    """Return the maximum number of responses that an evaluation requests at once. It requests either the samples for up
-    to 100 problems or all greedy responses, and the larger number counts."""
+    """Return the maximum number of responses that an evaluation requests at once. An evaluation requests the samples
+    for up to 100 problems at once, and all greedy responses at once."""
     evaluate = recipe.evaluate
     if not recipe.evaluates:
         return 0
@@ -227,8 +228,8 @@ def _sampling(recipe: Recipe, shape: DecoderShape, evaluating: bool) -> dict[str
 
 
 def _learning(recipe: Recipe, shape: DecoderShape, layout: Layout) -> dict[str, int]:
-    """Return the bytes of each part when learning needs the most memory, which is during the backward pass of the head
-    or of a recomputed layer."""
+    """Return the bytes of each part at the learner's peak memory. If activations are recomputed, the peak is in the
+    backward pass of the head or of a layer."""
     low, adapter = number_bytes(recipe), recipe.policy.lora is not None
     longest = wave(recipe, shape)[1]
     tokens = max(recipe.learn.tokens_of_a_pass, longest)
