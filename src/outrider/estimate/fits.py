@@ -137,7 +137,8 @@ def _recomputed(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator
 
 
 def _smaller_passes(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Remedy]:
-    """Yield smaller micro-batches (a half, a quarter, and so on) down to the longest row, which is never split."""
+    """Yield smaller micro-batches (a half, a quarter, and so on) that still hold the longest possible prompt and
+    response."""
     least = wave(setup.recipe, shape)[1]
     for tokens in _halves(setup.recipe.learn.tokens_of_a_pass, least):
         yield _option(f"learn.micro_tokens={tokens}", "learn", micro_tokens=tokens)

@@ -1,4 +1,4 @@
-"""The user's column mapping: for each column of the imported table, the name of a field of a dump (files of rollouts)."""
+"""The user's column mapping: for each column of the imported table, the name of a field in the files of rollouts."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class ColumnMapping:
     """A checked mapping from column names to record fields of a dump (files of rollouts from another framework).
 
     ``COLUMNS`` lists the valid column names. ``problem`` and ``group`` are the ids of the rollout's problem and group.
-    The value for ``success`` is the name of a field with values such as ``true`` or 1, or a rule such as ``reward >=
-    0.5``. A nested field is written with dots, as in ``doc.level``. The value for ``split`` may also be the name of a
-    split, such as ``train``.
+    The value for ``success`` is the name of a field with values such as ``true`` or 1, or a rule such as
+    ``reward >= 1``. A nested field is written with dots, as in ``doc.level``. The value for ``split`` may also be the
+    name of a split, such as ``train``.
 
     Raises:
         UserError: an unknown column, or an invalid rule.
