@@ -63,7 +63,7 @@ class ProcessEnvironments:
 
     Raises:
         UserError: ``make`` is defined in ``__main__`` or raises UserError when unpickled, or the system refuses to
-            start another process. The run ends, since every later rollout needs a process too.
+            start another process.
     """
 
     def __init__(self, make: Make, limits: EnvironmentLimits, memory_gb: float = 2.0) -> None:
@@ -118,8 +118,8 @@ class ProcessEnvironments:
     def close(self, keys: Iterable[Key]) -> None:
         """Close environments.
 
-        Busy environments are killed. Idle environments get time to release their resources. If no environment stays
-        open, this method waits until the idle environments have closed.
+        Busy environments are killed. Idle environments get time to release their resources. The method waits until they
+        have closed only if no other environment is open.
         """
         for key in list(keys):
             if (environment := self._environments.pop(key, None)) is None:

@@ -22,7 +22,7 @@ class Bm25(Retriever):
     The default values of k1 and b are those of the Anserini toolkit. Papers on search agents use this toolkit.
 
     Raises:
-        UserError: no passage contains an indexed word.
+        UserError: the passages contain only stop words and words of one letter or digit.
     """
 
     k1: float = Field(

@@ -15,12 +15,11 @@ class Reply(NamedTuple):
     Attributes:
         observation: text that is appended to the rollout before the policy's next turn; discarded after the last turn.
         done: whether the rollout ends with this turn.
-        verdict: verdict on the whole rollout, given after the last turn; None after earlier turns. The score of the
-            verdict must be consistent with the verdict's outcome.
+        verdict: verdict on the whole rollout, given after the last turn; None after earlier turns.
         error: whether the turn contained an invalid request, such as a malformed call or an unknown tool. A metric
             counts these turns.
-        cut: whether the environment truncated the observation. A metric counts these truncations. The caller also
-            truncates observations that exceed the caller's limit.
+        cut: whether the environment truncated the observation. A metric counts these truncations, and truncations by
+            ``EnvironmentLimits.most_bytes``.
     """
 
     observation: str = ""
@@ -37,8 +36,8 @@ def flooded(texts: Sequence[str], most_bytes: int) -> str:
     """Return an error message if an observation is so long that the environment counts as failed; otherwise return an
     empty string.
 
-    An observation longer than ``most_bytes`` is truncated, and the rollout continues. If the observation also exceeds 1
-    MiB, the environment counts as failed.
+    An observation longer than ``most_bytes`` is truncated, and the rollout continues. If the observation is longer than
+    both ``most_bytes`` and 1 MiB, the environment counts as failed.
 
     >>> flooded(["a" * 1000], 10), flooded(["a", "b" * 2**20], 10)
     ('', 'an observation of 1,048,577 bytes, more than 1,048,576')
@@ -68,7 +67,7 @@ class Environment(ABC):
     def begin(self, problem: Problem, seed: int) -> str:
         """Start the environment with a problem, and return an observation for the policy's first turn (usually empty).
 
-        All rollouts of a problem in a step have the same seed.
+        All rollouts of a problem in a training step have the same seed.
         """
 
     @abstractmethod

@@ -28,9 +28,9 @@ class EnvironmentLimits(NamedTuple):
     """Limits of an environment per turn.
 
     Attributes:
-        seconds: wall-clock time limit. An environment that exceeds this limit fails.
-        most_bytes: maximum UTF-8 bytes of an observation. Longer observations are truncated. If an observation also
-            exceeds 1 MiB, the environment fails.
+        seconds: maximum wall-clock time for a reply; a slower environment fails.
+        most_bytes: maximum UTF-8 bytes of an observation. Longer observations are truncated. If an observation is
+            longer than both ``most_bytes`` and 1 MiB, the environment fails.
     """
 
     seconds: float = 10.0
@@ -65,7 +65,8 @@ class Environments(Protocol):
 
 
 def asked(question: Callable[[], Any], limits: EnvironmentLimits) -> Reply | Failed:
-    """Return an environment's reply, converted to plain types and truncated; an exception becomes a failure."""
+    """Call ``question``, and return the environment's reply with the observation truncated to ``limits.most_bytes``. If
+    the call raises an exception, return Failed."""
     try:
         said = question()
         reply = said if isinstance(said, Reply) else Reply(said)
@@ -84,7 +85,7 @@ def asked(question: Callable[[], Any], limits: EnvironmentLimits) -> Reply | Fai
 
 
 class LocalEnvironments:
-    """Runs environments in this process. The pool is only for trusted environments that always return."""
+    """Runs trusted environments in this process. An environment that hangs stops the whole run."""
 
     def __init__(self, make: Make, limits: EnvironmentLimits) -> None:
         self._make, self._limits = make, limits

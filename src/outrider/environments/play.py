@@ -1,4 +1,4 @@
-"""Plays given turns in an environment, so that the replies of two episodes with the same turns can be compared."""
+"""Sends a fixed sequence of turns to an environment, to compare the replies of two episodes with the same turns."""
 
 from __future__ import annotations
 

@@ -57,11 +57,11 @@ class Retriever(Options, ABC):
         return passages_digest(passages, self.made_with)
 
     def index(self, passages: Sequence[Passage], folder: str | None) -> Index:
-        """Read the index of a corpus from a folder, or build the index and store it in the folder.
+        """Read the index of a corpus from ``folder``. If the folder does not exist, build the index and store it there.
 
         Raises:
-            UserError: the folder contains no index or contains the index of another corpus. Errors from :meth:`make`
-                and :meth:`read` are passed on.
+            UserError: the folder exists without an index, or its index is of another corpus or was built with other
+                options. Errors from :meth:`make` and :meth:`read` are passed on.
         """
         fingerprint = self.fingerprint(passages)
         place = None if folder is None else Path(folder).expanduser()

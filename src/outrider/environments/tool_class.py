@@ -95,8 +95,8 @@ class MakeToolEnvironment:
 
 
 class ToolEnvironment(Environment):
-    """An environment whose tools are the methods of a class. The problem's ``answer`` is a table row, whose fields are
-    the arguments of ``reset``.
+    """An environment whose tools are the methods of a class. ``Problem.answer`` holds the problem's table row; the
+    row's fields are the arguments of ``reset``.
 
     The text that ``reset`` returns is part of the prompt, so all environments of a problem must start in the same way.
     For this reason, the random generators of Python and NumPy get the same seed for all rollouts of a problem. A turn
@@ -144,7 +144,7 @@ class ToolEnvironment(Environment):
         return answered([result for result, _ in results], any(wrong for _, wrong in results), self._most_bytes)
 
     def _called(self, call: ToolCall) -> tuple[str, bool]:
-        """Call a tool. Return its result as text, and whether the result is an error."""
+        """Call a tool. Return the tool's result as text, and whether the result is an error."""
         wrong = call.wrong or ("" if call.name in self._loaded.tools else f"Tool {call.name} not found.")
         if not wrong:
             try:
@@ -154,8 +154,8 @@ class ToolEnvironment(Environment):
         return str({"error": wrong}), True
 
     def _verdict(self, answer: str) -> Verdict:
-        """Return the verdict, which is correct if the rewards sum to at least ``success_at``. Rewards of None are
-        skipped."""
+        """Return a verdict with the outcome *correct* if the rewards sum to at least ``success_at``, and *incorrect*
+        otherwise. Rewards of None are skipped."""
         prompt = [*(self._problem.messages_before or ()), {"role": "user", "content": self._problem.prompt}]
         columns = {name: [value] for name, value in self._problem.answer.items() if name not in _LISTS}
         given = {**columns, "prompts": [prompt], "completions": [self._said], "environments": [self._environment]}

@@ -91,8 +91,8 @@ class _Process:
 
 
 class _Episode:
-    """The episode of one rollout: the process that runs the episode, the episode's name in that process, the problem,
-    and the deadline for the next answer.
+    """One rollout's episode. ``name`` identifies the episode in its process; ``deadline`` is the time limit for the
+    next answer.
     """
 
     def __init__(self, process: _Process, name: str, problem: Problem) -> None:
@@ -105,10 +105,10 @@ class _Episode:
 class VerifiersEnvironments:
     """Concurrent episodes of one environment from the package ``verifiers``.
 
-    The ``answer`` of a problem is the index of its task in the environment. The environment's first request must equal
-    the problem's prompt. The environment's later messages are appended, and tokens that were sampled never change. If
-    an episode times out, only its own rollout fails. If the whole process stops responding, the process is killed with
-    all its episodes, and restarted.
+    ``Problem.answer`` is the index of a task in the environment's taskset. The messages of the environment's first
+    request to the model must equal the problem's prompt. Messages of later requests are appended to the rollout;
+    sampled tokens never change. If an episode times out, only its own rollout fails. If the whole process stops
+    responding, the process is killed with all its episodes, and restarted.
 
     Args:
         python: Python interpreter in which the package is installed.
@@ -135,8 +135,8 @@ class VerifiersEnvironments:
     def about(self) -> _Said:
         """Facts about the loaded environment.
 
-        ``ready`` is the version of the package. ``tasks`` is the number of tasks, or None for an endless taskset.
-        ``keys`` lists the keys of the first tasks.
+        ``ready`` is the version of the package ``verifiers``. ``tasks`` is the number of tasks, or None for an endless
+        taskset. ``keys`` lists the ids (``key``) of the first 64 tasks, or of the first 8 tasks of an endless taskset.
         """
         self._running()
         return self._about
@@ -158,7 +158,7 @@ class VerifiersEnvironments:
         return FirstRequest(said["messages"], said["tools"])
 
     def begin(self, key: Key, problem: Problem, seed: int) -> None:
-        """Start an episode. ``seed`` is ignored: in this package, a task that needs a seed contains its own seed."""
+        """Start an episode. ``seed`` is ignored, since tasks of ``verifiers`` contain their own seeds."""
         self._episodes[key] = episode = _Episode(self._running(), next(self._names), problem)
         self._ask(key, episode, do="begin", task=problem.answer)
 
@@ -218,7 +218,8 @@ class VerifiersEnvironments:
             self._failed[key] = Failed("its process died")
 
     def _sort(self, found: dict[Key, Reply | Failed], heard: Sequence[_Said]) -> None:
-        """Add to ``found`` the answers that episodes wait for; keep all other messages until episodes wait for them."""
+        """Add a message to ``found`` if its episode waits for an answer; keep other messages of open episodes for
+        later."""
         named = {one.name: (key, one) for key, one in self._episodes.items()}
         for said in heard:
             key, episode = named.get(said["key"], (None, None))
@@ -262,7 +263,7 @@ class VerifiersEnvironments:
         return None
 
     def _goes_on(self, process: _Process) -> bool:
-        """Return whether the process still responds. If it does, only the episode that timed out has failed."""
+        """Return whether the process still responds."""
         process.send(do="answer", key="")
         return self._awaited(process, "") is not None
 

@@ -2,8 +2,7 @@
 
 The file runs as a script. It does not import Outrider, which may not be installed for this interpreter. The process
 exchanges JSON messages with :mod:`outrider.environments.verifiers_environments`, and runs all episodes in one event
-loop. The package's client requests a turn from the model, and waits until Outrider has sampled the turn. Both processes
-use the same channel class.
+loop. The package's client requests a turn from the model, and waits until Outrider has sampled the turn.
 """
 
 from __future__ import annotations
@@ -245,7 +244,7 @@ class Episodes:
             self._episodes.pop(key, None)
 
     def _client(self) -> Any:
-        """Create a client of the package whose model is Outrider's policy."""
+        """Create a ``verifiers`` client that gets the model's responses from Outrider."""
         from verifiers.v1.clients.client import Client
         from verifiers.v1.clients.train import serialize_completion
         from verifiers.v1.dialects.chat import message_to_wire

@@ -4,13 +4,13 @@ fastest are chosen.
 Sampling and learning do not need their memory at the same time, so the values for each phase are chosen separately:
 
 - ``sample.rows``: the largest of 1,024, 512, 256, … that fits.
-- ``learn.micro_tokens`` and ``learn.gradient_checkpointing``: the largest micro-batch that fits, from 16,384 tokens
-  (4,096 on a CPU, because of its cache) down to 2,048 in powers of 2, with all activations kept. If none of these fits,
-  activations are recomputed, which takes a third more time. If none of these sizes fits with recomputation either,
-  micro-batches become smaller.
+- ``learn.micro_tokens`` and ``learn.gradient_checkpointing``: the largest micro-batch that fits without recomputation
+  of activations: 16,384, 8,192, 4,096 or 2,048 tokens. On a CPU, the largest size is 4,096, because of the cache. If
+  none of these sizes fits, activations are recomputed, which takes a third more time. If none of these sizes fits with
+  recomputation either, micro-batches become smaller.
 - ``engine.sampler.memory``, if vLLM runs inside the training processes: enough for vLLM's weights, its buffers and the
   KV cache of a step, but no more than the learner leaves free.
-- ``train.ranks=0`` on a CPU: fewer processes than the default number, but only if no other values make the run fit.
+- ``train.ranks``, if it is 0 (default number) on a CPU: fewer processes, but only if no other values make the run fit.
 
 A tenth of the memory stays free for parts that the estimate omits. If no values fit, this tenth is used as well.
 """
@@ -46,7 +46,8 @@ class AutoValues(NamedTuple):
 
     Attributes:
         values: mapping from dotted option keys to the chosen values, in the format that :func:`with_values` expects.
-        sentence: one sentence for the user about the chosen values; None if the memory did not determine them.
+        sentence: one sentence for the user about the chosen values; None for default values and for a resumed run's
+            values.
     """
 
     values: Dotted
@@ -78,8 +79,8 @@ def choose(
         recorded: for a resumed run, the recipe with which the run was started. The values of this recipe are kept.
         devices: the devices whose memory the run must fit; None: the devices of this machine.
 
-    If no values fit, the smallest values are chosen, so that the error about missing memory suggests other options. If
-    the model or the memory is unknown, the values are 256 rows, micro-batches of 16,384 tokens, and no recomputation.
+    If no values fit, the smallest values are chosen; the error about missing memory then suggests other changes. If the
+    model or the memory is unknown, the values are 256 rows, micro-batches of 16,384 tokens, and no recomputation.
     """
     keys = auto_keys(recipe)
     if not keys:
@@ -148,7 +149,8 @@ class _Room(NamedTuple):
 
 
 def _fastest(room: _Room) -> Dotted:
-    """Return the fastest values that fit. If possible, a tenth of the memory stays free, and no process is dropped."""
+    """Return the option values of the fastest run that fits into memory. If possible, a tenth of the memory stays free,
+    and the number of processes does not change."""
     smallest: list[Dotted] = []
     for free in (_FREE, 0.0):
         for ranks in _ranks(room):
@@ -181,8 +183,8 @@ def _fastest_in(room: _Room, ranks: Dotted, size: int) -> tuple[Dotted, bool]:
 
 
 def _ranks(room: _Room) -> Iterator[Dotted]:
-    """First yield no change. On a CPU, then yield smaller numbers of processes, unless the recipe or another launcher
-    sets the number.
+    """Yield an empty mapping (no change) and then, on a CPU, smaller numbers of processes. If the recipe or another
+    launcher sets the number, yield only the empty mapping.
     """
     yield {}
     open_ = room.devices.host and not room.recipe.train.ranks and started_by_another(0) is None
@@ -217,8 +219,8 @@ def _learning(room: _Room) -> Iterator[Dotted]:
 
 
 def _vllm_share(room: _Room, part: float) -> Dotted:
-    """Return the share of a device's memory that vLLM needs if its KV cache is to have room for the fraction ``part``
-    of a step. On a CPU, this is the share of all processes' engines together.
+    """Return the share of a device's memory that vLLM needs for the KV cache of a fraction ``part`` of a step's
+    rollouts. On a CPU, the share covers the vLLM engines of all processes.
     """
     if "engine.sampler.memory" not in room.keys:
         return {}

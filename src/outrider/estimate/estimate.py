@@ -1,8 +1,8 @@
 """Estimates a run's generated tokens and memory from the recipe and the model's config.json, and formats them as
 sentences.
 
-The number of tokens in a step is at most the number of rollouts that the stages may request, times
-``sample.max_tokens``. :mod:`outrider.estimate.memory` computes the memory for the devices of this machine.
+A step generates at most ``sample.max_tokens`` tokens for each rollout that the recipe's ``explore`` stages may request.
+:mod:`outrider.estimate.memory` computes the memory for the devices of this machine.
 """
 
 from __future__ import annotations

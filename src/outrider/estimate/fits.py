@@ -32,7 +32,7 @@ _FEWEST_ROWS = 16  # with fewer rows, most of a device would be idle
 
 
 class Setup(NamedTuple):
-    """A recipe, and the layout of the processes that train it."""
+    """A recipe, and the layout of its training processes."""
 
     recipe: Recipe
     layout: Layout
@@ -71,7 +71,8 @@ def vllm_share(recipe: Recipe) -> float:
 
 
 def _sleeps(recipe: Recipe) -> bool:
-    """Whether vLLM sleeps whenever the learner computes; entropies are computed while vLLM is awake."""
+    """Whether vLLM always sleeps (frees its memory) while the learner computes. For recipes that read entropies, the
+    learner computes the entropies while vLLM is awake."""
     sampler = recipe.engine.sampler
     return isinstance(sampler, Vllm) and sampler.sleep and not recipe.reads_entropies
 
@@ -93,8 +94,8 @@ def verdict(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices
 
 
 def _several(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> str:
-    """Return text that says how many of these GPUs would be enough. If necessary, the text includes changes that do not
-    affect results.
+    """Return text that says how many GPUs of this kind the run needs. The text may include option changes that reduce
+    memory without affecting results.
     """
     if not devices.host:
         twice, passes = ([*kind(setup, shape, devices)][-1:] for kind in (_recomputed, _smaller_passes))
@@ -117,8 +118,8 @@ def least(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) 
     """Return the smallest set of changes that makes the run fit, as text, and the bytes that the run then needs. Return
     None if no set of changes is enough.
 
-    Among sets of the same size, changes that do not affect results are tried first, the compute dtype second, and the
-    choice of trained parameters last.
+    Sets of equal size are tried in this order: changes that do not affect results, bfloat16 compute, and LoRA instead
+    of full training.
     """
     options = [found for kind in _CHANGES if (found := list(kind(setup, shape, devices)))]
     for count in range(1, len(options) + 1):
@@ -136,7 +137,8 @@ def _recomputed(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator
 
 
 def _smaller_passes(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Remedy]:
-    """Yield smaller micro-batches (a half, a quarter, and so on) down to the longest row, which is never split."""
+    """Yield smaller micro-batches (a half, a quarter, and so on) that still hold the longest possible prompt and
+    response."""
     least = wave(setup.recipe, shape)[1]
     for tokens in _halves(setup.recipe.learn.tokens_of_a_pass, least):
         yield _option(f"learn.micro_tokens={tokens}", "learn", micro_tokens=tokens)

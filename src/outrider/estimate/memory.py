@@ -39,9 +39,9 @@ gathered layers   only with a sharded learner: the parameters outside the layers
 summed gradients  if each of several processes has the whole model: :math:`4T`, after the backward pass
 ================  =====================================================================================================
 
-:math:`L` is the number of layers, :math:`H` their width, :math:`I` the width of the MLP, :math:`D_q` and
-:math:`D_{kv}` the widths of queries and keys, and :math:`V` the vocabulary size. The estimate omits the allocator's
-gaps, verifiers, and memory for writing checkpoints.
+:math:`L` is the number of layers, :math:`H` their width, :math:`I` the width of the MLP, :math:`D_q` and :math:`D_{kv}`
+the widths of queries and keys, and :math:`V` the vocabulary size. The estimate omits memory fragmentation, and memory
+for verifiers and for writing checkpoints.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class Memory(NamedTuple):
         phases: for each phase (such as sampling or learning), the parts that are on the device only during this phase.
         host: shards that are in host memory instead of on the device.
         loading: host memory that every process needs to load the whole model before the model is sharded.
-        checking: additional host memory of the process that compares the forward passes and chooses one of them. In
-            bfloat16, this is a copy of the matmul weights.
+        checking: additional host memory of the process that compares the model's forward-pass implementations and
+            chooses one: in bfloat16, a copy of the matmul weights.
     """
 
     held: dict[str, int]
@@ -115,8 +115,8 @@ class Memory(NamedTuple):
 
 
 def most_rollouts(stages: Sequence[Stage], problems: int) -> tuple[int, list[str]]:
-    """Return the maximum number of rollouts that a step has before its first unbounded stage, and the names of this
-    stage and all later stages.
+    """Return a step's maximum number of rollouts, and the names of the stages that it does not count: the first stage
+    without a maximum, and all later stages.
     """
     bounds, most = Bounds(), 0
     for i, stage in enumerate(stages):
@@ -130,7 +130,8 @@ def most_rollouts(stages: Sequence[Stage], problems: int) -> tuple[int, list[str
 def memory(
     recipe: Recipe, shape: DecoderShape, model_type: str, layout: Layout = ALONE, evaluating: bool = False
 ) -> Memory:
-    """Return the bytes of each part in the module's docstring. With ``evaluating``, evaluations must fit as well."""
+    """Return the bytes that a process needs, by part of the memory. With ``evaluating``, include the memory for
+    evaluations."""
     whole, trained, low = shape.parameters, trained_parameters(recipe, shape), number_bytes(recipe)
     lora = recipe.policy.lora is not None
     shared = {
@@ -178,8 +179,8 @@ def wave(recipe: Recipe, shape: DecoderShape, evaluating: bool = False) -> tuple
 
 
 def evaluated_at_once(recipe: Recipe) -> int:
-    """Return the maximum number of responses that an evaluation requests at once. It requests either the samples for up
-    to 100 problems or all greedy responses, and the larger number counts."""
+    """Return the maximum number of responses that an evaluation requests at once. An evaluation requests the samples
+    for up to 100 problems at once, and all greedy responses at once."""
     evaluate = recipe.evaluate
     if not recipe.evaluates:
         return 0
@@ -227,8 +228,8 @@ def _sampling(recipe: Recipe, shape: DecoderShape, evaluating: bool) -> dict[str
 
 
 def _learning(recipe: Recipe, shape: DecoderShape, layout: Layout) -> dict[str, int]:
-    """Return the bytes of each part when learning needs the most memory, which is during the backward pass of the head
-    or of a recomputed layer."""
+    """Return the bytes of each part at the learner's peak memory. If activations are recomputed, the peak is in the
+    backward pass of the head or of a layer."""
     low, adapter = number_bytes(recipe), recipe.policy.lora is not None
     longest = wave(recipe, shape)[1]
     tokens = max(recipe.learn.tokens_of_a_pass, longest)

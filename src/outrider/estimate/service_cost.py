@@ -1,10 +1,10 @@
 """Estimates the tokens and the cost of a run on a paid service.
 
 *Sampled* tokens are generated tokens. *Prefilled* tokens are prompts and prefixes of branches, which the model only
-reads. Prefilled tokens count once per request, however many rollouts the request has. If the objective has a
-correction, or is not one of the service's named losses, whole rows are prefilled as well. *Trained* tokens are the
-tokens of rows, including prompts, in every pass with a gradient. All counts are upper bounds: every response has
-``sample.max_tokens`` tokens, and every rollout is one request.
+reads. Prefilled tokens count once per request, however many rollouts the request has. Prompts with their responses are
+prefilled as well if the objective has an off-policy correction or is not one of the service's named losses. *Trained*
+tokens are the tokens of prompts and responses, counted in every pass with a gradient. All counts are upper bounds:
+every response has ``sample.max_tokens`` tokens, and every rollout is one request.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ class Amounts(NamedTuple):
     """The maximum numbers of tokens that a run generates: one number for training (None if neither steps nor tokens are
     limited), and one number for evaluations.
 
-    ``unbounded`` names the stages without a bound on their rollouts, whose tokens ``training`` does not include.
+    ``unbounded`` names the first stage without a maximum number of rollouts and all later stages. ``training`` does not
+    include the tokens of these stages.
     """
 
     training: int | None

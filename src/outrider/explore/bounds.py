@@ -33,18 +33,18 @@ class BoundedStage(Protocol):
     """A stage with bounds on its number of rollouts. A stage without the method ``bounds`` has no upper bound."""
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
-        """Return the bounds after the stage, given the bounds before the stage and the step's initial number of
-        problems."""
+        """Return the bounds on the step's rollouts after this stage, given the bounds before the stage. ``problems`` is
+        the step's initial number of problems."""
         ...
 
 
 def bounds_of(stage: object, before: Bounds, problems: int) -> Bounds:
-    """Return the bounds after a stage, given the bounds before this stage."""
+    """Return the bounds on the step's rollouts after a stage, given the bounds before this stage."""
     return stage.bounds(before, problems) if isinstance(stage, BoundedStage) else before._replace(most=None)
 
 
 def bounds_after(stages: Sequence[object], problems: int) -> Bounds:
-    """Return the bounds of a step with ``problems`` problems after all ``stages``."""
+    """Return the bounds on a step's rollouts after all ``stages``; the step begins with ``problems`` problems."""
     bounds = Bounds()
     for stage in stages:
         bounds = bounds_of(stage, bounds, problems)

@@ -31,28 +31,28 @@ class Branch(Stage):
 
     - ``which`` selects the rollouts that may be branched. ``failed``: rollouts without success, including truncated
       rollouts. ``all``: every rollout. ``by_accuracy``: ``ceil(n e^-acc)`` of a problem's n roots (rollouts from the
-      prompt), together with the branches of these roots. Here ``acc`` is the share of successful roots. The chosen
-      roots are all roots of the smaller class, successes or failures (failures in a tie), and a random draw from the
-      larger class.
+      prompt), and all branches of the chosen roots. Here ``acc`` is the share of successful roots. If fewer roots
+      succeeded than failed, all successes and random failures are chosen; otherwise, all failures and random successes.
     - In each of ``rounds`` rounds, ``segment`` defines the cuts (:mod:`outrider.explore.segment`). Then ``select``
       picks up to ``pivots`` cuts per rollout, tree or problem, depending on the selector. Later rounds may also branch
       the branches of earlier rounds.
     - ``cap`` is the maximum number of branches per step. Excess pivots are dropped, with all their branches, in a
       seeded random order (metric ``capped``).
-    - ``stream`` is the loss stream of branches. The stream ``branch`` gives branches a separate credit chain and loss
-      (DEEP-GRPO). Tree methods use the stream ``main`` for all rollouts.
+    - ``stream`` is the loss stream (a separately weighted part of the loss) of branches. In the stream ``branch``,
+      branches get their own advantages and loss (DEEP-GRPO). Tree methods use the stream ``main`` for all rollouts.
 
-    A branch keeps its parent's context, prompt and path: ``prefix.ids`` is a slice of ``parent.response_ids``. A branch
+    A branch has its parent's context and prompt, and its prefix is the beginning of ``parent.response_ids``. A branch
     from a pivot at the prompt is a new root. The verifier's verdict decides success; a rollout that the verifier could
     not score is neither a failure nor a success. Rollouts that an earlier stage excluded are not branched. Rollouts
     whose context is excluded from training are not branched either, since their branches would be excluded too.
 
     Metrics of a step: ``pivots`` is the number of branch points, and ``branches`` is the number of sampled branches.
-    ``no_candidate`` counts sources (rollouts, trees or problems) without a cut, and ``excluded`` counts rollouts that
-    were not branched because of their context. ``capped`` counts branches removed by the cap. Some selectors fill every
-    problem up to a ``width`` in rollouts; ``short`` is the number of rollouts still missing. ``ratio`` is the mean
-    relative depth of the pivots. Among the pivots in failed rollouts, ``recovered`` is the share with a successful
-    branch. The selector adds its own metrics. A mean without values is NaN.
+    ``no_candidate`` counts rollouts, trees or problems (depending on the selector) in which no branch can start.
+    ``excluded`` counts rollouts that were not branched, since their context is excluded from training. ``capped``
+    counts branches removed by the cap. Some selectors branch until every problem has ``width`` rollouts; ``short``
+    counts the rollouts that are missing at the end. ``ratio`` is the mean relative depth of the pivots. Among the
+    pivots in failed rollouts, ``recovered`` is the share with a successful branch. The selector adds its own metrics. A
+    mean without values is NaN.
 
     Degenerate cases: the stage requests nothing for an empty group, for a response of at most one token or, with
     ``which: failed``, for a group without failures. If there are fewer cuts than ``pivots``, there are fewer branches.
@@ -243,7 +243,8 @@ class _Ask(NamedTuple):
 
 
 def branch_request(problem: Problem, pivot: Pivot, n: int, stream: str) -> SampleRequest:
-    """Return a request for ``n`` continuations of a pivot, in the context of the branched rollout."""
+    """Return a request for ``n`` branches at a pivot (branch point), with the prompt and context of the pivot's
+    rollout."""
     parent, at = pivot
     prefix = Prefix(parent.id, parent.response_ids[:at]) if at else None
     return SampleRequest(
@@ -252,7 +253,7 @@ def branch_request(problem: Problem, pivot: Pivot, n: int, stream: str) -> Sampl
 
 
 def root_of(rollout: Rollout, by_id: Mapping[str, Rollout]) -> Rollout:
-    """Return the root of a rollout's tree in this step; a root may continue a prefix from an earlier step."""
+    """Return the root of a rollout's tree: the ancestor whose parent is not in ``by_id``."""
     while parent := by_id.get(rollout.parent or ""):
         rollout = parent
     return rollout
@@ -262,8 +263,8 @@ def by_accuracy(roots: Sequence[Rollout], seed: int) -> list[Rollout]:
     """Select ``ceil(n e^-acc)`` of n roots: all roots of the smaller class (failures or successes), and a random draw
     from the larger class.
 
-    ``acc`` is the share of successes, so fewer roots are selected for easier problems. The smaller class always fits
-    into this number: ``acc <= e^-acc`` if ``acc`` is below one half, and ``1 - acc <= e^-acc`` otherwise.
+    ``acc`` is the share of successes, so fewer roots are selected for easier problems. The smaller class is never
+    larger than the selection: ``acc <= e^-acc`` if ``acc`` is below one half, and ``1 - acc <= e^-acc`` otherwise.
     """
     solved, failed = [r for r in roots if r.success], [r for r in roots if not r.success]
     few, many = (solved, failed) if len(solved) < len(failed) else (failed, solved)
@@ -273,8 +274,8 @@ def by_accuracy(roots: Sequence[Rollout], seed: int) -> list[Rollout]:
 
 
 def outcomes(groups: Sequence[Group]) -> list[PivotOutcome]:
-    """Return the outcome of every pivot that has a branch with a reward, in an order that does not depend on batch
-    order."""
+    """Return the outcome of every pivot (branch point) with at least one branch that the verifier could score. The
+    result does not depend on batch order."""
     found = []
     for group in sorted(groups, key=lambda g: g.id):
         by_id = {rollout.id: rollout for rollout in group.rollouts}

@@ -16,7 +16,8 @@ from outrider.record import Group, Problem, SampleRequest, identity_seed
 
 
 class Choose(PlansAhead, Stage):
-    r"""Accepts a problem with a probability that rises with the predicted value of a token generated for the problem.
+    r"""Accepts a problem with a probability that rises with the predicted improvement of the objective per generated
+    token.
 
     .. math:: \mathrm{value} = \frac{\mathrm{E}[p (1 - p)^k]}{F c}, \qquad
         \mathrm{probability} = \max\left(\mathrm{floor}, \min\left(1,
@@ -40,20 +41,20 @@ class Choose(PlansAhead, Stage):
 
     If ``k`` is above 1, the value includes the factor :math:`k (1 - p)^{k-1}`, the derivative of :math:`1 - (1 - p)^k`,
     which is the weight of a problem in the pass@k objective (credit ``passk`` with ``variant: training`` also divides
-    by a standard deviation). A token on a nearly solved problem then has little value. This factor is our choice. The
-    factor does not follow from the argument above, in which the problem weights cancel.
+    by a standard deviation). With this factor, nearly solved problems have low values. The factor is our choice; it
+    does not follow from the argument above, in which the weights :math:`w_i` cancel.
 
     Because of the selection, the gradient is biased towards problems with short responses and moderate pass rates.
     Problems that are too hard are mostly refused until the policy improves on easier problems. Because of ``floor``,
     problems that are too hard are still sampled sometimes, so the stage notices when the policy begins to solve them.
-    The stage does not sample rollouts, and can be placed anywhere in ``explore``. It filters both the initial problems
-    of a step and the problems that other stages take.
+    The stage does not sample rollouts, and can be placed anywhere in ``explore``. It filters the initial problems of a
+    step and the problems that other stages add.
 
-    The stage learns from every rollout that starts from the plain prompt and could be scored by the verifier, including
-    rollouts in dropped groups. Degenerate cases: all problems are accepted in the first step. All problems are also
-    accepted if they are all new and have the same level, or if every level has value 0. The value of a level is 0 if
-    every sampled token had probability 1. The random draw depends on the run's seed, the step, the problem, and the
-    number of times that the problem was offered in this step.
+    The stage learns from every rollout that the verifier could score, including rollouts in dropped groups. Branches
+    and rollouts with hints or in-context examples are ignored. Degenerate cases: all problems are accepted in the first
+    step. All problems are also accepted if they are all new and have the same level, or if every level has value 0. A
+    level's noise F is 0 if every sampled token had probability 1; its value then counts as 0. The random draw depends
+    on the run's seed, the step, the problem, and the number of times that the problem was offered in this step.
 
     >>> Choose().floor
     0.02
@@ -64,22 +65,22 @@ class Choose(PlansAhead, Stage):
         gt=0,
         le=1,
         description=(
-            "acceptance threshold, as a fraction of the best difficulty level's predicted learning value per token; "
-            "problems at or above this threshold are always accepted"
+            "predicted improvement of the objective per token from which a problem is always accepted, as a fraction "
+            "of the best difficulty level's predicted improvement"
         ),
     )
     k: int = Field(
         1,
         ge=1,
         description=(
-            "k of the pass@k objective; values above 1 lower the predicted learning value of nearly solved problems"
+            "k of the pass@k objective; values above 1 lower the predicted improvement on nearly solved problems"
         ),
     )
     floor: float = Field(
         0.02,
         gt=0,
         le=1,
-        description="minimum probability of accepting a problem, even if its predicted learning value is very low",
+        description="minimum probability of accepting a problem, even if the predicted improvement is very small",
     )
 
     _model: PassRateModel = PrivateAttr(default_factory=PassRateModel)
@@ -129,7 +130,8 @@ class Choose(PlansAhead, Stage):
 
 
 def token_value(predicted: Prediction, k: int = 1) -> float:
-    """Return the predicted value of a token, up to a factor that is equal for all problems.
+    """Return the predicted improvement of the pass@k objective per generated token, up to a factor that is equal for
+    all problems.
 
     >>> from outrider.explore.rate import Rate
     >>> token_value(Prediction(Rate(1.0, 2.0), tokens=2.0, noise=0.5))

@@ -21,24 +21,24 @@ from outrider.record import Group, Problem, SampleRequest, identity_seed
 class Commit(Stage):
     """Samples ``n`` more rollouts for problems whose pilot (first rollouts) has a pass rate within ``[low, high]``.
 
-    All other problems are dropped with a reason: ``commit: too easy``, ``commit: too hard``, ``commit: unscorable``
-    (the verifier failed on the whole pilot) or ``commit: surplus`` (more problems than ``target``, chosen by a seeded
-    draw). A problem's group holds both the pilot and the additional rollouts. While fewer than ``target`` problems are
-    within ``[low, high]``, new problems get a pilot, in at most ``attempts`` rounds.
-    :func:`outrider.explore.refill.expected` gives the number of new problems per round, which is at most the number
-    that the step began with. After the last round the step trains on the accepted problems, and the metric ``missing``
-    counts how many problems are still needed to reach ``target``. Without a target, every problem within ``[low,
-    high]`` is accepted, and no new problems are taken.
+    All other problems are dropped with one of four reasons: ``commit: too easy``, ``commit: too hard``, ``commit:
+    unscorable`` (the verifier failed on the whole pilot) or ``commit: surplus``. If more than ``target`` problems
+    qualify, a seeded draw accepts ``target`` of them, and the rest are surplus. A problem's group holds both the pilot
+    and the additional rollouts. While fewer than ``target`` problems are within ``[low, high]``, new problems get a
+    pilot, in at most ``attempts`` rounds. :func:`outrider.explore.refill.expected` gives the number of new problems per
+    round, which is at most the number that the step began with. After the last round the step trains on the accepted
+    problems, and the metric ``missing`` counts how many problems are still needed to reach ``target``. Without a
+    target, every problem within ``[low, high]`` is accepted, and no new problems are taken.
 
     With ``evict``, a problem is evicted (skipped in later steps) after a step in which all of its rollouts (at least
-    two) succeeded. If an evicted problem comes up a third time in one step, the training set has too few other
-    problems, so the problem is taken again (metric ``recalled``). Problems that were too hard are not evicted, so they
-    can be sampled again. The last 100,000 evicted problems are remembered.
+    two) succeeded. If an evicted problem comes up a third time in one step, the whole training set has come up since
+    its first time. The problem is then accepted again (metric ``recalled``). Problems that were too hard are not
+    evicted, so they can be sampled again. The last 100,000 evicted problems are remembered.
 
-    The pass rate counts only rollouts from the plain prompt that the verifier could score. Degenerate cases: for an
-    empty batch the stage requests nothing. Groups that an earlier stage excluded are ignored. If no problem is within
-    ``[low, high]``, all problems are dropped and the step has no update. If the task has no more problems, the rounds
-    end early.
+    The pass rate counts only rollouts that the verifier could score. Branches and rollouts with hints or in-context
+    examples are ignored. Degenerate cases: for an empty batch the stage requests nothing. Groups that an earlier stage
+    excluded are ignored. If no problem is within ``[low, high]``, all problems are dropped and the step has no update.
+    If the task has no more problems, the rounds end early.
 
     Source: Kim et al. 2026, "Pilot-Commit", arXiv 2605.26606, following its released code (recipe/pc). Only summaries
     of the paper were available. Differences: the released code buffers pilots for up to four steps; buffered pilots are

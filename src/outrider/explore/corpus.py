@@ -44,7 +44,8 @@ class Corpus:
         return before - len(self.entries)
 
     def learn(self, groups: Sequence[Group]) -> int:
-        """Store each group's last success with text outside ``<think>``; return the number of old entries removed.
+        """Store each group's last success without its thinking (``<think>…</think>``); return the number of old entries
+        removed. Successes without other text are skipped.
 
         Groups are processed in order of problem id, so batch order does not matter.
         """

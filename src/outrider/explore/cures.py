@@ -23,28 +23,26 @@ class Cures(Allocation):
 
     The pass rate ``p`` of a problem has the posterior ``Beta(prior[0] + successes, prior[1] + failures)`` over all its
     visits. At each visit, the counts of earlier visits are multiplied by ``memory``, since the policy changes. A
-    problem's weight is the expected standard deviation of one verdict,
+    problem's weight is the expected standard deviation of one rollout's success (0 or 1),
 
         w = E[sqrt(p (1 - p))] = B(a + 1/2, b + 1/2) / B(a, b),    B: Euler's beta function.
 
     The step's budget, ``n`` times the number of problems, is allocated in proportion to ``w``, with ``min_n`` to
     ``max_n`` rollouts per problem (:func:`share_out`). The numbers of rollouts sum to exactly the budget. A new problem
-    has the weight of the prior, so a step with only new problems is allocated uniformly. The stage comes first in
-    ``explore`` and replaces the stage ``uniform``.
+    has the weight of the prior, so a step with only new problems is allocated uniformly. In ``explore``, ``cures``
+    comes first, in place of ``uniform``.
 
-    The stage learns from every rollout that starts from the plain prompt and could be scored by the verifier, including
-    rollouts in dropped groups. Branches and rollouts with in-context examples do not estimate the pass rate. Degenerate
-    cases: for an empty batch the stage requests nothing. Problems that already have rollouts get no further rollouts.
-    Problems whose rollouts all succeeded or all failed keep a positive weight, and get at least ``min_n`` rollouts. The
-    last 100,000 problems are remembered; a forgotten problem counts as new.
+    The stage learns from every rollout that the verifier could score, including rollouts in dropped groups. Branches
+    and rollouts with hints or in-context examples are ignored. Degenerate cases: for an empty batch the stage requests
+    nothing. Problems that already have rollouts get no further rollouts. Problems whose rollouts all succeeded or all
+    failed keep a positive weight, and get at least ``min_n`` rollouts. The last 100,000 problems are remembered; a
+    forgotten problem counts as new.
 
     Source: CurES (Zeng et al., arXiv 2510.01037), as described in XRPO (arXiv 2510.06672, section 2.2 and appendix G):
     difficulty is estimated by Bayesian posterior updates, and rollouts are allocated by difficulty. Three things are
     our choice: the closed-form expectation over the posterior, the minimum and maximum number of rollouts per problem,
-    and the discount ``memory``. (A plug-in estimate instead of the expectation would give no rollouts to a problem that
-    was solved twice.) The posterior starts from the prior and is updated during training, whereas the paper estimates
-    the pass rate before training. The paper also changes how often each problem is sampled; in Outrider the stage
-    ``skip`` does this.
+    and the discount ``memory``. The paper estimates pass rates before training; here they are updated during training.
+    The paper also changes how often each problem is sampled; in Outrider the stage ``skip`` does this.
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` does not hold, so the budget could not be spent.
@@ -99,12 +97,12 @@ class Cures(Allocation):
 def share_out(weights: Sequence[float], total: int, bounds: tuple[int, int], ties: Sequence[int]) -> list[int]:
     """Divide ``total`` exactly into integers in proportion to positive ``weights``, within ``bounds``.
 
-    Integer Neyman allocation: each unit goes to the largest ``w / sqrt(n (n + 1))``, which minimises ``sum w^2 / n``
-    over all allocations within the bounds (Wright 2012, "The equivalence of Neyman optimum allocation for sampling and
-    equal proportions for apportioning the U.S. House of Representatives"). Largest-remainder rounding would not respect
-    the bounds. Problems with equal weights have counts that differ by at most one; the problem with the smaller value
-    in ``ties`` gets more. The bounds must be feasible: ``bounds[0] >= 1``, and ``total`` is between ``len(weights) *
-    bounds[0]`` and ``len(weights) * bounds[1]``.
+    Each unit goes to the problem with the largest ``w / sqrt(n (n + 1))``, where ``w`` is the problem's weight and
+    ``n`` its count so far. This integer Neyman allocation minimises ``sum w^2 / n`` within the bounds (Wright 2012,
+    "The equivalence of Neyman optimum allocation for sampling and equal proportions for apportioning the U.S. House of
+    Representatives"). Largest-remainder rounding would not respect the bounds. Problems with equal weights have counts
+    that differ by at most one; the problem with the smaller value in ``ties`` gets more. The bounds must be feasible:
+    ``bounds[0] >= 1``, and ``total`` is between ``len(weights) * bounds[0]`` and ``len(weights) * bounds[1]``.
 
     >>> share_out([1.0, 2.0, 4.0], 14, (1, 32), [0, 0, 0]), share_out([1.0, 2.0, 4.0], 14, (3, 6), [0, 0, 0])
     ([2, 4, 8], [3, 5, 6])

@@ -112,9 +112,9 @@ class Tfidf(Embedder):
 class Transformer(Embedder):
     """Cosine similarity of the embeddings of a ``sentence-transformers`` model.
 
-    If the model is another Hugging Face encoder, the package adds mean pooling over tokens. Texts are embedded one at a
-    time, since the last bits of an embedding depend on the other texts in its batch. Embeddings are cached while their
-    texts are in use.
+    For any other Hugging Face encoder, the package ``sentence-transformers`` adds mean pooling over tokens. Texts are
+    embedded one at a time, since the last bits of an embedding depend on the other texts in its batch. Embeddings are
+    cached while their texts are in use.
 
     Source: XRPO (arXiv 2510.06672) uses Qwen3-Embedding-8B and does not mention an instruction prompt.
     """
@@ -153,7 +153,8 @@ class Transformer(Embedder):
 
 
 class Random(Embedder):
-    """Pseudo-random similarities in (0, 1), computed from a hash of both texts. They serve as an ablation of retrieval.
+    """Pseudo-random similarities in (0, 1), computed from a hash of the two compared texts, for an ablation of
+    retrieval.
 
     >>> bool((Random().cosines(["a"], ["b", "c"]) == Random().cosines(["x", "a"], ["b", "c"])[1]).all())
     True

@@ -29,10 +29,10 @@ class EntropyBranch(Stage):
 
     .. math:: P_t = \mathrm{clip}(\alpha + \beta \, \Delta H_t, 0, 1), \qquad \Delta H_t = H_t - H_0
 
-    where H_t is the mean entropy, in nats, of the first ``tokens`` sampled tokens after boundary t (fewer at a path's
-    end), and H_0 is the mean entropy of the first ``tokens`` tokens of the path's root. A path that branches gets
-    ``branches`` continuations from the boundary. With ``threshold`` nothing is random: a path branches if ``alpha +
-    beta ΔH`` exceeds the threshold.
+    Here H_t is the mean entropy, in nats, of the first ``tokens`` sampled tokens after boundary t (fewer at a path's
+    end). H_0 is the same mean at the start of the path's root (the rollout from the prompt with which the path begins).
+    A path that branches gets ``branches`` continuations from the boundary. With ``threshold`` nothing is random: a path
+    branches if ``alpha + beta ΔH`` exceeds the threshold.
 
     Boundaries are processed in order, until a problem has ``total`` rollouts. First comes the first boundary of every
     path, then the second boundary of every path (including new branches), and so on. When no path reaches the next
@@ -48,8 +48,7 @@ class EntropyBranch(Stage):
     - Scale: the paper normalises ΔH by the vocabulary size. The released code sums the entropy of 20 tokens over the 10
       most likely ids and divides by ln V. Here the entropy is a mean in nats over the whole distribution, and beta has
       the equivalent value ``0.2 * 20 / ln(152 000) = 0.335``.
-    - Start: the released code measures H_0 of a branch at the branch point, and stores H_0 by row number across
-      batches.
+    - Start: in the released code, H_0 of a branch is measured at the branch point.
     - Place: the released code measures entropy in the turn before the tool's response, and branches after the response.
       Here entropy is measured after the tool's response, as in the paper, and paths also branch there.
     - Randomness: the paper compares P with a threshold; the released code, and the default here, compare P with a
@@ -58,8 +57,8 @@ class EntropyBranch(Stage):
 
     Degenerate cases: an empty group gets ``total`` new rollouts. An empty response has no boundary.
 
-    Metrics: the number of ``pivots``, of ``branches`` and of new rollouts from the prompt (``from_prompt``), and the
-    mean ΔH at the pivots (``rise``).
+    Metrics: ``pivots`` counts branch points, ``branches`` counts branches, and ``from_prompt`` counts new rollouts from
+    the prompt. ``rise`` is the mean ΔH at the branch points.
 
     Raises:
         UserError: the sampler records no entropies.
@@ -110,7 +109,9 @@ class EntropyBranch(Stage):
     )
     branches: int = Field(1, ge=1, description="number of continuations to sample each time a rollout branches")
     total: int = Field(
-        16, ge=2, description="number of rollouts per problem in a training step, including those of earlier stages"
+        16,
+        ge=2,
+        description="number of rollouts per problem in a training step, including those of earlier exploration stages",
     )
     stream: str = Field(
         "main",

@@ -1,4 +1,4 @@
-"""The explorer: runs the stages of a step in order, each in rounds until the stage requests no more rollouts."""
+"""Runs the exploration stages of a step in order. Each stage may request rollouts several times (in rounds)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Broadcast = Callable[[Callable[[], T]], T]
 
 
 class _Plan(NamedTuple):
-    """A stage's answer: requests for rollouts or, without requests, the groups and rollouts that the stage drops."""
+    """A stage's plan for one round: the requested rollouts or, if there are none, the groups and rollouts to drop."""
 
     requests: list[SampleRequest]
     dropped: dict[str, str]
@@ -182,8 +182,8 @@ class Explorer:
     def _complete(
         self, requests: Sequence[SampleRequest], groups: Mapping[str, Group], step: int, stage: str
     ) -> list[SampleRequest]:
-        """Number the requested rollouts within their groups and fill in the requests' defaults. Requests for zero
-        rollouts are removed."""
+        """Fill in the fields that a stage leaves open, such as the seed and the rollouts' numbers within their group.
+        Requests for zero rollouts are removed."""
         members = {key: group.size for key, group in groups.items()}
         completed = []
         for request in requests:
@@ -207,7 +207,7 @@ class Explorer:
 
 
 def _with_turns(prefix: Prefix | None, group: Group | None) -> Prefix | None:
-    """Return the prefix with its observations filled in, or None if there is no prefix."""
+    """Add the environments' observations to the prefix of a multi-turn branch; return any other prefix unchanged."""
     if prefix is None or group is None or not any(rollout.observations for rollout in group.rollouts):
         return prefix
     by_id = {rollout.id: rollout for rollout in group.rollouts}

@@ -12,14 +12,14 @@ from outrider.record import Context, SampleRequest, SamplingParams
 
 
 class Greedy(Stage):
-    """Adds a greedy rollout to each problem that has rollouts, as the baseline for the credit component ``greedy``.
+    """Adds a greedy rollout to each problem that has rollouts, as the baseline of ReMax (``greedy`` in the recipe's
+    ``credit``).
 
-    The rollout starts at the plain prompt and always takes the most likely token (temperature 0). The rollout is not a
-    sample of the policy, so its context excludes it from training (``unused`` in the records), but its tokens count as
-    generated. The rollout's stage in the records is ``<place>-greedy``. Other stages do not count the rollout as
-    evidence of a pass rate and do not branch it. Other baselines and the step's metrics count it like any other rollout
-    of the group. A request that overrides sampling options must set all of them, so this stage needs its own
-    ``max_tokens``.
+    The rollout always takes the most likely token (temperature 0). Since the rollout is not a sample of the policy, it
+    is not trained on (``unused`` in the records), but its tokens count as generated. In the records, the rollout's
+    stage is its position and name, such as ``1-greedy``. Other stages do not count the rollout as evidence of a pass
+    rate and do not branch it. Other baselines and the step's metrics count it like any other rollout of the group. A
+    request that overrides sampling options must set all of them, so this stage needs its own ``max_tokens``.
 
     Degenerate cases: the stage requests nothing for an empty batch, or for groups that have no rollouts or were
     excluded by an earlier stage.

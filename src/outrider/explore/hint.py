@@ -24,27 +24,27 @@ SHORTEST = 10  # characters; shorter hints are not useful
 class Hint(Stage):
     """Samples ``n`` rollouts per problem, from a prompt that contains the beginning of the problem's solution.
 
-    The solution comes from the task (``metadata["solution"]``; for table tasks, the field ``solution``). Text in
-    ``<think>…</think>`` is removed. The run is divided into parts of equal length, one for each entry of ``shares``.
-    The entry is the fraction of the solution's characters that is revealed in that part. Rollouts are trained with the
-    prompt that they were sampled from, so the importance ratio starts at 1. The filled ``template`` replaces the
-    question within the prompt, so any text around the question remains. If the task gives no question
+    The solution comes from the task (``metadata["solution"]``; for tables, the field that the task option ``solution``
+    names). Text in ``<think>…</think>`` is removed. The run is divided into parts of equal length, one for each entry
+    of ``shares``. The entry is the fraction of the solution's characters that is revealed in that part. Rollouts are
+    trained with the prompt that they were sampled from, so the importance ratio starts at 1. The filled ``template``
+    replaces the question within the prompt, so any text around the question remains. If the task gives no question
     (``metadata["question"]``), the filled template replaces the whole prompt. Evaluation uses no stages and therefore
     no hints.
 
-    In the records the rollouts' context is ``seeded``, since the rollouts do not estimate how often the policy solves a
-    problem without hints. A later stage that needs rollouts from plain prompts therefore finds none, and a report shows
-    no trend of success over steps. A step's metrics (``success``, ``solved``, ``reward``) include hinted rollouts. New
-    problems that a later stage takes have plain prompts.
+    Hinted rollouts do not show how often the policy solves a problem without hints, so records mark them with the
+    context ``seeded``. Later stages do not count them in pass rates, and reports show no trend of success over steps. A
+    step's metrics (``success``, ``solved``, ``reward``) include hinted rollouts. New problems that a later stage adds
+    have prompts without hints.
 
-    Degenerate cases: the plain prompt is used if the problem has no solution, if the hint has fewer than ten
-    characters, or if the prompt leaves no room for the longest response. ``unhinted`` counts these rollouts. A problem
-    that already has rollouts gets no further rollouts.
+    Degenerate cases: the prompt has no hint if the problem has no solution, if the hint has fewer than ten characters,
+    or if the prompt leaves no room for the longest response. ``unhinted`` counts these rollouts. A problem that already
+    has rollouts gets no further rollouts.
 
-    Source: Li et al. 2025, QuestA, arXiv 2507.13266, and its released code (add_prefix.py): half of the solution, then
-    a quarter. Differences: the released code trains on rarely solved problems, chosen before training, and omits
-    problems whose solution does not contain the answer. The released code starts the second part of the run with a new
-    optimizer, and includes whitespace around a solution in the character count.
+    Source: Li et al. 2025, QuestA, arXiv 2507.13266, and its released code (add_prefix.py). QuestA reveals half of the
+    solution at first, and later a quarter. Differences: the released code trains on rarely solved problems, chosen
+    before training, and omits problems whose solution does not contain the answer. The released code starts the second
+    part of the run with a new optimizer, and includes whitespace around a solution in the character count.
 
     >>> Hint().shares
     [0.5, 0.25]

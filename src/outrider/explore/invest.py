@@ -23,37 +23,36 @@ from outrider.record import Group, Problem, SampleRequest, identity_seed
 class Invest(PlansAhead, Stage):
     r"""Allocates the token budget of ``n`` rollouts per problem so that the step's gradient variance is minimal.
 
-    The objective is explicit: the mean over problems of :math:`U_k(p) = 1 - (1 - p)^k`. The credit component
-    ``stated_goal`` (:class:`~outrider.credit.stated_goal.StatedGoal`, with the same k) gives an unbiased estimate of
-    the objective's gradient for any number of rollouts, as long as the number does not depend on their outcomes. An
-    allocation that depends only on earlier steps therefore changes the variance and never the objective. ``n`` rollouts
-    of a problem contribute
+    The objective is explicit: the mean over problems of :math:`U_k(p) = 1 - (1 - p)^k`. With advantages from
+    ``stated_goal`` (:class:`~outrider.credit.stated_goal.StatedGoal`, same k), the gradient estimate is unbiased for
+    any number of rollouts that does not depend on their outcomes. An allocation that depends only on earlier steps
+    therefore changes the variance and never the objective. The variance contributed by ``n`` rollouts of a problem is
 
     .. math:: F \, \mathrm{E}[A^2] / n
 
-    to the variance. Here :math:`F` is the gradient noise (:func:`~outrider.explore.pass_rate_model.noise`, the expected
-    squared norm of a score) and :math:`\mathrm{E}[A^2]` the expected squared advantage of a rollout (:func:`spread`).
-    The formula is exact if a score's norm does not depend on the reward and scores have zero mean. VIP (theorem 5.2)
-    makes the same assumptions, and also assumes that :math:`F` is equal for all problems.
-    :class:`~outrider.explore.pass_rate_model.PassRateModel` predicts pass rate, noise and tokens. All problems start
-    with ``min_n`` rollouts. Then each further rollout goes to the problem with the largest decrease in variance per
-    predicted token, until the budget is spent. The decrease in variance becomes smaller with n, so no other allocation
-    of the same number of tokens has a smaller variance. This is exact except for rounding: at the end, a few tokens may
-    remain that are not enough for another rollout. Long responses cost more but are also noisier, so length has little
-    influence.
+    Here :math:`F` is the gradient noise (:func:`~outrider.explore.pass_rate_model.noise`, the expected squared norm of
+    a score) and :math:`\mathrm{E}[A^2]` the expected squared advantage of a rollout (:func:`spread`). The formula is
+    exact if scores (gradients of log-probabilities) have mean zero and a norm that does not depend on the reward. VIP
+    (theorem 5.2) makes the same assumptions, and also assumes that :math:`F` is equal for all problems.
+    :class:`~outrider.explore.pass_rate_model.PassRateModel` predicts each problem's pass rate, gradient noise and
+    tokens per rollout. All problems start with ``min_n`` rollouts. Then each further rollout goes to the problem with
+    the largest decrease in variance per predicted token, until the budget is spent. The decrease in variance becomes
+    smaller with n, so no other allocation of the same number of tokens has a smaller variance. This is exact except for
+    rounding: at the end, a few tokens may remain that are not enough for another rollout. Longer responses cost more
+    tokens but also have more gradient noise, so response length hardly affects the allocation.
 
-    The stage plans once, before the step, and requests only rollouts from the plain prompt. If the number of a
-    problem's rollouts depended on their outcomes, the gradient estimate from all of these rollouts would be biased.
-    Continuations of a prefix and responses to a prompt with examples are not samples of the policy whose gradient is
-    estimated. An unbiased alternative would be two rounds of at least ``max(k, 2)`` rollouts each, with separate
-    baselines per round and fixed weights to combine the rounds. We have not tried this alternative.
+    The stage plans once, before the step, and adds no prefix, hint or example to a prompt. If the number of a problem's
+    rollouts depended on their outcomes, the gradient estimate from all of these rollouts would be biased. Continuations
+    of a prefix and responses to a prompt with examples are not samples of the policy whose gradient is estimated. An
+    unbiased alternative would be two rounds of at least ``max(k, 2)`` rollouts each, with separate baselines per round
+    and fixed weights to combine the rounds. We have not tried this alternative.
 
-    The stage learns from every rollout that starts from the plain prompt and could be scored by the verifier, including
-    rollouts in dropped groups. The stage comes first in ``explore`` and replaces the stage ``uniform``. With a baseline
-    other than ``stated_goal``, the number of rollouts may affect the objective. Degenerate cases: every problem gets
-    ``n`` rollouts in the first step, and also if every predicted pass rate is certain. For an empty batch the stage
-    requests nothing. Problems that already have rollouts get no further rollouts. If all problems have ``max_n``
-    rollouts, the rest of the token budget is not spent (metric ``unspent``).
+    The stage learns from every rollout that the verifier could score, including rollouts in dropped groups. Branches
+    and rollouts with hints or in-context examples are ignored. In ``explore``, ``invest`` comes first, in place of
+    ``uniform``. With a baseline other than ``stated_goal``, the number of rollouts may affect the objective. Degenerate
+    cases: every problem gets ``n`` rollouts in the first step, and also if the predicted variance of every problem is
+    0. For an empty batch the stage requests nothing. Problems that already have rollouts get no further rollouts. If
+    all problems have ``max_n`` rollouts, the rest of the token budget is not spent (metric ``unspent``).
 
     Raises:
         ValidationError: ``k <= min_n <= n <= max_n`` does not hold.
@@ -161,8 +160,8 @@ class Invest(PlansAhead, Stage):
 
 @lru_cache(maxsize=4096)  # most problems of a step are new, with equal predictions within a level
 def spread(rate: Rate, n: int, k: int) -> float:
-    r"""Return the expected squared advantage of one of ``n`` rollouts under ``stated_goal``, for a beta-distributed
-    pass rate.
+    r"""Return the expected squared advantage of a rollout in a group of ``n``, for a beta-distributed pass rate and the
+    pass@k advantages of ``stated_goal``.
 
     .. math:: \frac{n}{n - 1} \mathrm{E}[p (1 - p)], \qquad \sum_z \tbinom{n - 1}{z}
         \left(k \tbinom{z}{k - 1} / \tbinom{n - 1}{k - 1}\right)^2 \mathrm{E}[p^{n - z} (1 - p)^z]

@@ -27,7 +27,8 @@ class Keep(Stage):
     r"""Keeps at most ``most`` responses per step, and drops all others with a reason: ``incorrect``, ``unscorable`` or
     ``beyond the most``.
 
-    Successes that no earlier stage excluded are ranked, highest first, by the mean over their tokens of
+    Successes that no earlier stage excluded are ranked by a mean over their tokens, highest first. ``by`` names the
+    quantity:
 
     * ``entropy``: the entropy during sampling;
     * ``branching``: the rollout branching factor, the smallest number of tokens with a total probability of at least
@@ -36,9 +37,9 @@ class Keep(Stage):
 
     Tokens after the end of the first ``\boxed{…}`` are ignored, since they are not trained on (``until_box``).
 
-    Of ``n`` kept responses, :math:`\lfloor \mathrm{noise}\; n \rfloor` are failures, ranked in the same way, if there
-    are enough failures. The other kept responses are successes. ``n`` is as large as the number of available successes
-    allows, but at most ``most``. ``per_problem`` limits a problem's successes and, separately, its failures.
+    Of the ``n`` kept responses, :math:`\lfloor \mathrm{noise}\; n \rfloor` are failures (fewer if there are not
+    enough), ranked in the same way, and all others are successes. ``n`` is the largest number, up to ``most``, for
+    which there are enough successes. ``per_problem`` limits a problem's successes and, separately, its failures.
 
     The stage does not sample rollouts. Degenerate cases: if no response succeeds, no response is kept.
 
@@ -148,8 +149,8 @@ def _entropies(rollout: Rollout) -> NDArray[np.float32]:
 
 
 def _imitated(rollout: Rollout, engine: Engine) -> int:
-    """Return the number of sampled tokens up to the end of the first ``\\boxed{…}``, or of all sampled tokens if there
-    is none.
+    """Return the number of sampled tokens up to the end of the first ``\\boxed{…}``. Without a box, all sampled tokens
+    count.
     """
     if first_box_end(rollout.text) is None:
         return rollout.trainable_tokens

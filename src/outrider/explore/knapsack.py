@@ -49,24 +49,25 @@ class Knapsack(Allocation):
     counts as known after ``known`` rollouts. Problems with an unknown pass rate get ``n`` rollouts, and all other
     problems start with ``min_n``. The remaining budget is spent exactly, with at most ``max_n`` rollouts per problem:
 
-    1. problems with ``0 < p < 1`` get rollouts in order of the gain in value, until the total reaches the sum of
-       :func:`enough` over these problems;
+    1. problems with ``0 < p < 1`` get more rollouts, each where the value increases most, but together at most the sum
+       of :func:`enough` over these problems;
     2. the rest goes evenly to known unsolved problems (``p = 0``), or to solved problems if no problem is unsolved;
-    3. rollouts left over because problems reached ``max_n`` go to solved problems, then to mixed problems
-       (``0 < p < 1``) by value, then evenly to all problems.
+    3. if problems have reached ``max_n``, rollouts that are left over go evenly to solved problems, then to problems
+       with ``0 < p < 1`` where the value increases most, then evenly to all problems.
 
     Values are concave in ``n``, so this greedy allocation by largest gain is the optimum of the knapsack problem that
-    the paper solves by dynamic programming. The stage comes first in ``explore`` and replaces the stage ``uniform``.
+    the paper solves by dynamic programming. In ``explore``, ``knapsack`` comes first, in place of ``uniform``.
 
-    The stage learns from every rollout that starts from the plain prompt and could be scored by the verifier, including
-    rollouts in dropped groups. Degenerate cases: for an empty batch the stage requests nothing. Problems that already
-    have rollouts get no further rollouts. The allocation is uniform in the first epoch. If no problem is mixed, the
-    rest of the budget goes to unsolved problems. The last 100,000 problems are remembered.
+    The stage learns from every rollout that the verifier could score, including rollouts in dropped groups. Branches
+    and rollouts with hints or in-context examples are ignored. Degenerate cases: for an empty batch the stage requests
+    nothing. Problems that already have rollouts get no further rollouts. The allocation is uniform in the first epoch.
+    If no problem has ``0 < p < 1``, the rest of the budget goes to unsolved problems. The last 100,000 problems are
+    remembered.
 
     Source: Li et al. 2025, "Knapsack RL", arXiv 2509.25849, following its released code (exploration_utils.py and
-    rl_dataset.py). Only summaries of the paper were available. Differences: in the released code, a mixed problem that
-    gets nothing above ``min_n`` has value 0 instead of ``V(min_n, p)``, which favours one more rollout for every mixed
-    problem. In the released code, new problems count as unsolved in step 2, and no limit on rollouts applies to steps 1
+    rl_dataset.py). Only summaries of the paper were available. Differences: the released code counts ``min_n`` rollouts
+    as value 0 instead of ``V(min_n, p)``, which favours one more rollout for every problem with ``0 < p < 1``. In the
+    released code, new problems count as unsolved in item 2, and no ``max_n`` limits a problem's rollouts from items 1
     and 2 together. If a batch has only mixed problems and some budget is left over, the released code either divides by
     zero or allocates fewer rollouts than the budget allows.
 

@@ -14,8 +14,7 @@ GroupOutcome = Literal["mixed", "solved", "unsolved", "unscorable"]
 def scorable(rollouts: Iterable[Rollout]) -> list[Rollout]:
     """Return the rollouts that count in a baseline: rollouts with a finite reward and at least one trainable token.
 
-    The function tests only whether a reward exists, never its value. So its result agrees with ``valid_G`` in the
-    credit code.
+    Only the existence of a finite reward is tested, never the reward's value.
     """
     return [r for r in rollouts if r.reward is not None and math.isfinite(r.reward) and r.trainable_tokens]
 
@@ -28,7 +27,7 @@ def trainable(rollout: Rollout) -> bool:
 def evidence(rollouts: Iterable[Rollout]) -> list[Rollout]:
     """Return the scorable rollouts that are samples of the current policy: all except greedy and replayed rollouts.
 
-    A rollout is greedy if it starts at the plain prompt and is excluded from training
+    A rollout counts as greedy if its prompt has no hint or example and it is excluded from training
     (:class:`outrider.explore.greedy.Greedy`).
     """
     drawn = [r for r in scorable(rollouts) if not r.replayed]
@@ -36,10 +35,8 @@ def evidence(rollouts: Iterable[Rollout]) -> list[Rollout]:
 
 
 def first_pass(group: Group) -> list[Rollout]:
-    """Return the rollouts that estimate the policy's pass rate: :func:`evidence` from plain prompts in stream ``main``.
-
-    Branches start from another rollout's prefix, and seeded prompts show solutions. Neither therefore estimates how
-    often the policy solves the problem from its plain prompt.
+    """Return the rollouts that show how often the policy solves the problem from its prompt alone. These are
+    :func:`evidence` in the loss stream ``main``, without branches and rollouts with hints or in-context examples.
     """
     return [r for r in evidence(group.roots) if r.stream == "main" and r.context.kind == "plain"]
 

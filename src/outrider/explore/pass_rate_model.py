@@ -77,7 +77,7 @@ class Visits(NamedTuple):
         visits: number of visits.
         rates: sum of the visits' pass rates.
         pairs: number of visits with two or more rollouts.
-        spreads: sum of the unbiased estimates of ``p (1 - p)`` from these visits.
+        spreads: sum of the unbiased estimates of ``p (1 - p)`` from visits with two or more rollouts.
         rollouts: number of rollouts in all visits.
         tokens: tokens of all rollouts.
         noises: sum of all rollouts' gradient noise (:func:`noise`).
@@ -119,7 +119,7 @@ class Visits(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """A problem's rollouts from its plain prompt in one step. There is at least one such rollout."""
+    """The results of a problem's :func:`first_pass` in one step, which has at least one rollout."""
 
     problem: Problem
     successes: int
@@ -129,7 +129,7 @@ class Visit(NamedTuple):
 
     @staticmethod
     def of(group: Group) -> Visit | None:
-        """Return the group's visit, or None if no rollout from the plain prompt could be verified."""
+        """Return the group's visit, or None if its :func:`first_pass` is empty."""
         rollouts = first_pass(group)
         successes = sum(r.success for r in rollouts)
         tokens = sum(r.trainable_tokens for r in rollouts)
@@ -161,14 +161,14 @@ class PassRateModel:
     """Predicts problems' pass rates, response lengths and gradient noise, and learns from each step.
 
     The predicted pass rate of a problem is a beta distribution: the prior of its level plus the problem's own successes
-    and failures. Evidence that is ``t`` steps old has weight ``memory^t``. The policy changes at an unknown speed, so
-    the model uses the value of :data:`MEMORIES` under which the outcomes so far were most likely; recent outcomes have
-    more weight. A :class:`~outrider.explore.recalibration.Recalibration` corrects the remaining errors, which come from
-    progress between visits and from differences between problems of a level.
+    and failures. Evidence that is ``t`` steps old has weight ``memory^t``. Since it is unknown how fast the policy
+    changes, ``memory`` is chosen from :data:`MEMORIES`: the value under which the outcomes so far were most likely,
+    with more weight on recent outcomes. A :class:`~outrider.explore.recalibration.Recalibration` corrects the remaining
+    errors, which come from progress between visits and from differences between problems of a level.
 
-    All rollouts from the plain prompt have equal weight. If a later stage samples problems with few successes more
-    often (``rebalance``, ``prioritise``), predicted pass rates of levels are slightly too high. A task should have few
-    levels, since the model stores the histories of at most 100,000 problems, but statistics for every level.
+    All rollouts without a prefix, hint or example have equal weight. If a later stage samples problems with few
+    successes more often (``rebalance``, ``prioritise``), predicted pass rates of levels are slightly too high.
+    Histories are stored for at most 100,000 problems, but statistics for every level, so a task should have few levels.
 
     Attributes:
         memory: the discount per step currently in use.
@@ -250,7 +250,8 @@ class PassRateModel:
             remember(self._own, key, (self._steps, tuple(joined)))
 
     def _score(self, visits: Sequence[Visit]) -> None:
-        """Update the scores with the step's log-likelihood under each of the :data:`MEMORIES`."""
+        """Add the step's log-likelihood under each of :data:`MEMORIES` to the discounted sum by which they are
+        compared."""
         likelihoods = [
             fsum(self._rate(v.problem, i).log_chance(v.successes, v.failures) for v in visits)
             for i in range(len(MEMORIES))
@@ -258,7 +259,8 @@ class PassRateModel:
         self._scores = [SCORE_DISCOUNT * old + new for old, new in zip(self._scores, likelihoods, strict=True)]
 
     def _calibrate(self, visits: Sequence[Visit]) -> None:
-        """Compare predictions with verdicts, and fit the recalibration to problems whose level was seen before."""
+        """Compare predictions with verdicts. Fit the recalibration to problems whose difficulty level occurred in
+        earlier steps."""
         self.calibration, surprises, known = [CalibrationStats()] * (len(CLASSES) + 1), [], []
         for visit in visits:
             raw, ends = self._rate(visit.problem, self._best), (visit.successes, visit.failures)
@@ -276,8 +278,8 @@ class PassRateModel:
     def numbers(self) -> dict[str, float]:
         """Return a step's metrics.
 
-        The metrics are ``surprise``, the calibration by class, ``memory``, and the recalibration's ``slope``, ``shift``
-        and ``taken`` (the share of its last Newton step that was taken).
+        The metrics are ``surprise``, ``memory``, ``calibration`` by class, and the recalibration's ``slope``, ``shift``
+        and ``taken``. ``taken`` is below 1 if the recalibration's last Newton step was shortened.
         """
         by_class = {
             f"calibration_{i}_{name}": value
@@ -289,8 +291,7 @@ class PassRateModel:
         return {"surprise": self.surprise} | now | by_class
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the number of steps, the scores, the recalibration, the sums per level and discount, and the problems'
-        histories, oldest first."""
+        """Return the model's state; problems are ordered by their last visit, oldest first."""
         levels = {level: [list(each) for each in sums] for level, sums in sorted(self._levels.items())}
         own = [[key, seen, [list(past) for past in history]] for key, (seen, history) in self._own.items()]
         recalibration = self.recalibration.state_dict()

@@ -36,9 +36,9 @@ class Prefixed(Stage):
     """For problems without a success in this step, samples rollouts that continue a prefix of an earlier success.
 
     After every step the stage stores the tokens of each problem's last success, provided that the problem's pass rate
-    from the plain prompt is below one half. If the pass rate is one half or above, the stored success is removed. When
-    a problem comes up again and all its rollouts from the plain prompt fail, ``prefixes`` prefixes of the stored
-    success are drawn. Each prefix keeps a random fraction of the success's tokens, uniform in ``[low, high]``, and is
+    is below one half. If the pass rate is one half or above, the stored success is removed. When a problem comes up
+    again and all its rollouts without a prefix fail, the stage draws several prefixes (option ``prefixes``) of the
+    stored success. Each prefix keeps a random fraction of the success's tokens, uniform in ``[low, high]``, and is
     continued by ``n`` rollouts. The continuations are on-policy; the prefix is context and not trained on. With
     ``move`` there is one prefix, whose fraction starts in the middle of ``[low, high]``. Within these bounds the
     fraction rises by ``move`` if fewer than half of the last continuations succeeded, and falls by ``move`` if more
@@ -46,18 +46,17 @@ class Prefixed(Stage):
     (``metadata["solution"]``) until they have a success.
 
     A prefix defines a different problem, so only rollouts from the same prefix should be compared with each other, as
-    the credit component ``siblings_mean`` does. The rollouts do not start from the plain prompt, so they do not
-    estimate the problem's pass rate.
+    the credit component ``siblings_mean`` does. Rollouts from a prefix do not count in the problem's pass rate.
 
     Degenerate cases: the stage requests nothing for a problem without a stored success, for a success of fewer than two
     tokens, or for a group that an earlier stage excluded. A prefix keeps at least one token of the success and leaves
     at least one token to sample. Rollouts that the verifier could not score are not failures, and a problem with only
-    such rollouts does not count as unsolved. Continuations of two equal prefixes form one set of siblings, of twice the
-    size. Successes from prefixes are stored too, so later prefixes may come from continuations. Responses with
+    such rollouts does not count as unsolved. If two prefixes are equal, their ``2 n`` continuations are compared with
+    each other. Successes from prefixes are stored too, so later prefixes may come from continuations. Responses with
     observations are not stored, because the environment's state could not be restored. ``ungiven`` counts problems
-    whose given solution cannot be used. This happens if the task has no solution, or if the tokens of prompt plus
-    solution do not start with the prompt's tokens (for example, if a chat format ends the prompt). The last 2,000
-    problems with a success are remembered.
+    whose given solution cannot be used. This happens if the task has no solution, or if the tokens of the prompt change
+    when the solution is appended (for example, if a chat template adds text after the prompt). The last 2,000 problems
+    with a success are remembered.
 
     Source: Setlur et al. 2026, "PrefixRL", arXiv 2601.18795: three prefixes with lengths between 0.4 and 0.8 of a
     success, and groups of 8 rollouts. Only a summary of the paper was available. Differences: PrefixRL's successes come
@@ -94,9 +93,8 @@ class Prefixed(Stage):
         ge=0,
         lt=1,
         description=(
-            "step by which the prefix length changes each time a problem is sampled again, as a fraction of the "
-            "stored success's length; the prefix grows if most continuations failed, and shrinks if most succeeded; "
-            "0: random lengths"
+            "change of the prefix length after each step that samples the problem, as a fraction of the stored "
+            "success's length: longer if most continuations failed, shorter if most succeeded; 0: random lengths"
         ),
     )
     given: bool = Field(
@@ -190,7 +188,8 @@ class Prefixed(Stage):
             self._kept[key] = before._replace(share=share)
 
     def _moved(self, success: _Success, group: Group) -> float:
-        """Return the fraction of tokens in the next prefix, given the outcomes of the last prefix."""
+        """Return the fraction of the success's tokens that the next prefix keeps, given the outcomes of the last
+        continuations."""
         continued = [r.success for r in evidence(group.rollouts) if r.parent == success.rollout]
         if not continued:
             return success.share

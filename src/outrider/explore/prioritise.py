@@ -65,14 +65,15 @@ class Prioritise(Stage):
     """Divides the remaining rollouts of a step's budget ``total`` among the problems, in proportion to their
     priorities.
 
-    A problem's priority is ``Π_q = Δ_q(n_q) + λ sqrt(log(1 + T) / n_q)`` (Eq. 3), the sum of :func:`reduction` and
-    :func:`exploration_bonus`. The remaining budget is split evenly over ``rounds``; a remainder goes to earlier rounds.
+    A problem q with ``n_q`` rollouts has the priority ``Π_q = Δ_q(n_q) + λ sqrt(log(1 + T) / n_q)`` (Eq. 3), the sum of
+    :func:`reduction` and :func:`exploration_bonus`. λ is the option ``bonus``, and T a number of rollouts (see below).
+    The remaining budget is split evenly over ``rounds``; a remainder goes to earlier rounds.
     :func:`outrider.explore.apportion.apportion` divides a round's budget. Ties go to problems with fewer rollouts; a
     random order, drawn for the round, breaks further ties. Priorities are re-estimated in each round. The estimate uses
-    all rollouts of a problem that start at its prompt and that the verifier could score. (Branches do not estimate the
-    pass rate from the prompt.) With ``seed``, problems without a success so far get in-context examples
-    (:class:`outrider.explore.seed.Seed`); after its first success a problem gets plain prompts from the next round on.
-    ``total`` counts every rollout of the step, including rollouts of earlier stages, and is spent exactly.
+    all rollouts of a problem that start at its prompt and that the verifier could score. With ``seed``, problems
+    without a success so far get in-context examples (:class:`outrider.explore.seed.Seed`). From the round after its
+    first success on, a problem gets no examples. ``total`` counts every rollout of the step, including rollouts of
+    earlier stages, and is spent exactly.
 
     Degenerate cases: if all outcomes of a problem are equal, Δ is 0 and only the bonus counts. Solved and unsolved
     problems therefore rank equally, unless ``skip_solved`` excludes solved problems. If all priorities are 0, all
@@ -84,11 +85,11 @@ class Prioritise(Stage):
 
     Our choices where the paper is ambiguous: we read the paper's alpha = 0.95 as a confidence *level*. Taken literally,
     this alpha would give the 0.525 quantile, and the bonus would dominate Δ. λ, which the paper does not give, is 0.1.
-    T is the budget of the round; with ``cumulative``, T is the total number of rollouts in the step after the round.
-    The paper allocates "the next rollout" in one place and "in proportion" in another; we allocate in proportion. The
-    metric ``effective_problems`` is ``(Σ n)^2 / Σ n^2``; ``weight_max`` is the largest group size divided by the mean
-    group size. If every rollout or token has the same weight in the loss, a problem's weight is its share of rollouts,
-    which depends on outcomes.
+    T is the budget of the round; with ``cumulative``, T is the number of the step's rollouts up to the end of the
+    round. The paper allocates "the next rollout" in one place and "in proportion" in another; we allocate in
+    proportion. The metric ``effective_problems`` is ``(Σ n)^2 / Σ n^2``; ``weight_max`` is the largest group size
+    divided by the mean group size. If every rollout or token has the same weight in the loss, a problem's weight is its
+    share of rollouts, which depends on outcomes.
 
     Source: XRPO (arXiv 2510.06672), section 3.2, Algorithm 1.
 
@@ -242,11 +243,11 @@ class Prioritise(Stage):
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         """Return a step's metrics.
 
-        Five metrics describe the rollouts that this stage added: their total, the number for problems that were
-        unsolved at that time, the number for problems that were already solved, the maximum per problem, and the share
-        of problems without added rollouts. Further metrics count problems without a verifiable rollout, unspent
-        rollouts, and rollouts of earlier stages beyond the budget. The remaining metrics describe the problems' weights
-        and the in-context examples.
+        ``extra`` counts the rollouts that this stage added, ``extra_unsolved`` and ``extra_solved`` those for problems
+        that were unsolved or solved before. ``extra_max`` is the maximum per problem, and ``extra_none`` the share of
+        problems without added rollouts. Further metrics count problems without a verifiable rollout, unspent rollouts,
+        and rollouts of earlier stages beyond the budget. The remaining metrics describe the problems' weights and the
+        in-context examples.
         """
         names = ("extra_unsolved", "extra_solved", "unscorable", "unspent", "overdrawn")
         counts = {"extra": self._extra.total()} | {name: self._counts[name] for name in names}

@@ -23,24 +23,24 @@ class Rebalance(Stage):
     r"""Samples more rollouts of each hard problem, until its sum of absolute advantages equals that of a problem with
     pass rate one half.
 
-    The absolute advantages of ``N`` rollouts with accuracy ``a`` sum to ``N S(a)``. ``S(a)`` is ``2 a (1 - a)``, or
-    ``2 sqrt(a (1 - a))`` if advantages are divided by the group's standard deviation (``std``). A problem with
-    ``a < 1/2`` gets more rollouts until its sum is ``N S(1/2)`` (``et``, equal treatment) or ``2 (1 - a) N S(1/2)``
-    (``hw``, hardness-weighted), up to ``n_max`` rollouts in total:
+    The absolute advantages of ``N`` rollouts with accuracy ``a`` sum to ``N S(a)``. ``S(a)`` is ``2 a (1 - a)``, or ``2
+    sqrt(a (1 - a))`` if advantages are divided by the group's standard deviation (``std``). A problem with ``a < 1/2``
+    gets ``extra`` more rollouts to reach a target sum, up to ``n_max`` rollouts in total. The target is ``N S(1/2)``
+    for ``et`` (equal treatment), and ``2 (1 - a) N S(1/2)`` for ``hw`` (hardness-weighted):
 
         extra = min(ceil((target - N S(a)) / S(a)), n_max - N)
 
-    ``N`` and ``a`` count only rollouts from the plain prompt that the verifier could score and no stage has excluded;
-    branches and rollouts with in-context examples do not estimate the pass rate. The cap also counts rollouts that the
-    verifier could not score, since these rollouts cost the same. All counts are exact (integer arithmetic).
+    ``N`` and ``a`` count only rollouts that the verifier could score and that no stage has excluded. Branches and
+    rollouts with hints or in-context examples are ignored. The cap also counts rollouts that the verifier could not
+    score, since these rollouts cost the same. All counts are exact (integer arithmetic).
 
     Over training, the cap can change linearly from ``n_max`` to ``n_max_end``, rounded to the nearest integer:
 
         cap = floor(n_max + (n_max_end - n_max) progress + 1/2)
 
     If ``n_max_end`` equals ``N``, a run ends as plain GRPO. The run thus moves from optimising pass@k to optimising
-    pass@1, as the paper's appendix G.2 proposes. The paper gives no formula; our choice is a cap that is linear in the
-    share of the budget spent.
+    pass@1, as the paper's appendix G.2 proposes. The paper gives no formula. Our choice is a cap that is linear in
+    ``progress``, the share of the run's budget that is spent.
 
     Degenerate cases: accuracy 0 counts as ``1/(2N)`` (as in the released code), so a problem with a single failed
     rollout has accuracy 1/2 and gets no further rollouts. Problems with ``a >= 1/2`` and groups without rollouts get no
@@ -48,9 +48,9 @@ class Rebalance(Stage):
     earlier and additional rollouts form one group. Use a loss without per-group normalisation, which would cancel the
     re-weighting.
 
-    Differences: Eq. 7 prints ``2 (1 - x)``, but Eq. 8 and the released code have ``2 x = 2 (1 - a)``; because of
-    float32 accuracies, the released code can sample one rollout too many. ``n_max`` is 32 in the paper, and 64 for
-    ``hw`` in the released scripts.
+    Differences: for ``hw``, the paper's Eq. 7 has the factor ``2 (1 - x)`` with ``x = 1 - a``, but Eq. 8 and the
+    released code have ``2 x``. The released code computes ``a`` in float32, and can therefore sample one rollout too
+    many. ``n_max`` is 32 in the paper, and 64 for ``hw`` in the released scripts.
 
     Raises:
         UserError: every group is larger than the smaller of ``n_max`` and ``n_max_end``.
@@ -146,11 +146,11 @@ class Rebalance(Stage):
 
 
 def rollouts_wanted(n: int, successes: int, schedule: Schedule, std: bool = False) -> int:
-    """Return the total number of rollouts for a problem with ``successes`` among ``n`` rollouts. The result is ``n`` if
-    no more rollouts are needed.
+    """Return how many rollouts a problem with ``successes`` among its first ``n`` rollouts should have in total; ``n``
+    if no more rollouts are needed.
 
-    Let ``a = h / 2n``, with ``h = 2 successes`` if there is a success and ``h = 1`` otherwise. The smallest ``t`` with
-    ``t S(a) >= target`` follows from
+    The accuracy is ``a = h / 2n``, with ``h = 2 * successes``, or ``h = 1`` without a success. The result is the
+    smallest ``t`` for which ``t S(a)`` reaches the target sum (:class:`Rebalance`):
 
         et:  t >= n^3 / (h (2n - h)),    with std  t^2 >= n^4 / (h (2n - h))
         hw:  t >= n^2 / h,               with std  t^2 >= n^2 (2n - h) / h
@@ -174,6 +174,7 @@ def _root_up(square: int) -> int:
 
 
 def _first_size(group: Group) -> int:
-    """Return the number of rollouts in the first pass, including rollouts that the verifier could not score."""
+    """Return the number of rollouts of earlier stages, including rollouts that the verifier could not score, but
+    without branches, greedy rollouts, and rollouts with hints or in-context examples."""
     plain = [r for r in group.roots if r.stream == "main" and r.context.kind == "plain"]
     return sum(r.context.trained != "excluded" for r in plain)  # without the greedy rollout

@@ -27,9 +27,9 @@ _IDENTITY = np.array([1.0, 0.0])
 class Recalibration:
     r"""A map :math:`\mathrm{logit}(p) \to \mathrm{slope} \cdot \mathrm{logit}(p) + \mathrm{shift}`, learned online.
 
-    The map corrects the mean of a predicted pass rate by Platt scaling: logistic regression of successes on predicted
-    means. Evidence is discounted by ``DISCOUNT`` per step, and a ridge penalty ``RIDGE`` pulls towards slope 1 and
-    shift 0. Each training step makes one Newton step, which is shortened if it would move a prediction by more than
+    The map is Platt scaling: a logistic regression of successes on the means of predicted pass-rate distributions.
+    Evidence is discounted by ``DISCOUNT`` per step, and a ridge penalty ``RIDGE`` pulls towards slope 1 and shift 0.
+    Each training step makes one Newton step, which is shortened if it would move a prediction by more than
     ``MAX_MOVE``. Near-certain predictions of failure carry almost no information. When successes then appear, a full
     Newton step would overshoot and reverse the order of predictions. The n rollouts of a problem share its pass rate,
     so these rollouts count as :math:`n / (1 + (n - 1) / (a + b + 1))` independent rollouts. The concentration a + b of
@@ -39,8 +39,8 @@ class Recalibration:
     contradict the predictions for many steps, the slope may approach 0; predictions then hardly differ between problems
     until the slope recovers.
 
-    On three runs, recalibration raised the log-likelihood by 0.003 to 0.009 nats per rollout. Classes of predicted pass
-    rates that were off by seven to ten standard deviations came within four standard deviations (docs/log.md,
+    On three runs, recalibration raised the log-likelihood by 0.003 to 0.009 nats per rollout. Where predicted pass
+    rates were off by seven to ten standard deviations, recalibration reduced the error to less than four (docs/log.md,
     2026-11-23).
 
     >>> Recalibration().of(Rate(1.0, 3.0))

@@ -20,12 +20,12 @@ class Recoverability:
     .. math:: R(r) = \sigma(w r + b), \qquad r = t / T \in (0, 1)
 
     The estimator stores the last ``memory`` outcomes. Each call of ``learn`` refits scikit-learn's
-    ``LogisticRegression`` with its defaults (lbfgs, L2 with C = 1) to all stored outcomes. If there are at most 10
-    outcomes, or all outcomes are equal, R = 1.
+    ``LogisticRegression`` with its defaults (lbfgs, L2 with C = 1) to all stored outcomes. With at most 10 outcomes, or
+    only recoveries, or no recovery, :math:`R(r) = 1`.
 
-    Source: DEEP-GRPO (arXiv 2602.14169) Eq. 3 and appendix C.3. The paper fits "periodically" and describes no cold
-    start; the released code fits at every selection, separately in each process. Our choice: the model is fitted once
-    per step, and all processes share this fit.
+    Source: DEEP-GRPO (arXiv 2602.14169) Eq. 3 and appendix C.3. DEEP-GRPO's paper fits "periodically" and describes no
+    cold start; its released code fits at every selection, separately in each process. Our choice: the model is fitted
+    once per step, and all processes share this fit.
 
     >>> r = Recoverability(memory=100)
     >>> r.learn([0.1] * 6 + [0.9] * 6, [True] * 6 + [False] * 6)

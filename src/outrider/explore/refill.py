@@ -17,10 +17,11 @@ from outrider.record import Group, SampleRequest, identity_seed
 
 
 class Refill(Stage):
-    """Samples new problems until ``target`` groups are mixed, and drops all other groups.
+    """Samples new problems until ``target`` groups have both successes and failures, and drops all other groups.
 
-    A group is mixed if, among its rollouts that the verifier could score, some succeed and some fail. Success depends
-    on the verdict, never on the shaped reward. With ``m`` of ``s`` groups mixed so far in the step, a round takes
+    A group is mixed if some of its rollouts succeed and some fail; rollouts that the verifier could not score are
+    ignored. Success depends on the verdict, never on the shaped reward. With ``m`` of ``s`` groups mixed so far in the
+    step, a round takes
 
         min(ceil((target - m) / share), oversample * (target - m)),    share = (m + 1) / (s + 2)
 
@@ -33,12 +34,11 @@ class Refill(Stage):
     beyond the target). A seeded draw, which does not depend on the order of groups, chooses the surplus. Dropped groups
     stay in the records.
 
-    Degenerate cases: rollouts with verifier errors are ignored, so a group with one success and otherwise only errors
-    is ``solved``. Groups of one rollout are never mixed. Groups that an earlier stage excluded are ignored. For an
-    empty batch the stage requests nothing. If no group is mixed, all groups are dropped and the step has no update. If
-    the task has no more problems, the rounds end early.
+    Degenerate cases: a group with one success and otherwise only errors is ``solved``. Groups of one rollout are never
+    mixed. Groups that an earlier stage excluded are ignored. For an empty batch the stage requests nothing. If no group
+    is mixed, all groups are dropped and the step has no update. If the task has no more problems, the rounds end early.
 
-    Differences: the released scripts stop the run if there are still too few mixed groups after the last round. They
+    Differences: DAPO's released scripts stop the run if there are still too few mixed groups after the last round. They
     sample three times the batch size in each round, without an estimate of the share.
 
     Raises:
@@ -64,8 +64,8 @@ class Refill(Stage):
         None,
         ge=1,
         description=(
-            "number of rollouts for each new problem; null: the largest number that the first stage sampled for any "
-            "problem"
+            "number of rollouts for each new problem; null: the largest number that the recipe's first exploration "
+            "stage sampled for any problem"
         ),
     )
     attempts: int = Field(
@@ -123,7 +123,8 @@ class Refill(Stage):
         return [SampleRequest(problem, n=n) for problem in taken]
 
     def problems(self, missing: int, mixed: int, sampled: int) -> int:
-        """Return the number of new problems for the next round, if ``mixed`` of ``sampled`` groups are mixed."""
+        """Return the number of new problems for the next round. So far, ``mixed`` of ``sampled`` groups have both
+        successes and failures, and ``missing`` more such groups are needed."""
         return min(expected(missing, mixed, sampled), self.oversample * missing)
 
     def drop(self, groups: Sequence[Group]) -> dict[str, str]:
@@ -151,10 +152,10 @@ class Refill(Stage):
 
 
 def expected(missing: int, found: int, sampled: int) -> int:
-    """Return how many new problems should yield ``missing`` hits (problems that pass a filter), if ``found`` of
-    ``sampled`` problems were hits.
+    """Return the number of new problems of which ``missing`` are expected to pass a filter, if ``found`` of ``sampled``
+    earlier problems passed.
 
-    The hit rate is estimated by the rule of succession, so it is never 0.
+    The pass probability is estimated by the rule of succession, so it is never 0.
 
     >>> expected(6, 5, 10), expected(6, 0, 0), expected(0, 3, 4)
     (12, 12, 0)

@@ -29,31 +29,31 @@ class _Success(NamedTuple):
 
 
 class Replay(Stage):
-    """Adds a problem's last success to the problem's group if all rollouts from the plain prompt fail in this step.
+    """Adds a problem's last success to the problem's group if all of the problem's rollouts fail in this step.
 
-    If a problem's pass rate in a step is below one half, the stage stores the problem's last success from the plain
-    prompt, including tokens and log-probabilities. If the pass rate is one half or above, the stored success is
-    removed. A group of failures has no gradient; with the success added, the group has a gradient. Nothing is sampled,
-    so a replay costs no generated tokens.
+    After every step, the stage stores the last success of each problem with a pass rate below one half, including
+    tokens and log-probabilities. If the pass rate is one half or above, the stored success is removed. Branches and
+    rollouts with hints or in-context examples are ignored. A group of failures has no gradient; with the success added,
+    the group has a gradient. Nothing is sampled, so a replay costs no generated tokens.
 
     A replay is off-policy: its old log-probabilities come from the policy that sampled it. With ``clip: [0.2, 0.2]``, a
     token whose probability rose by more than a fifth has no gradient. A token whose probability fell is weighted by its
     ratio, so the tokens whose probability fell most are restored least. The corrections ``truncate`` and ``mask``
-    (``objective.correction``) weight the replay by the ratio of policies instead. The correction ``recompute``, and the
-    surrogate ``likelihood``, treat the replay as if the current policy had sampled it.
+    (``objective.correction``) weight the replay by the ratio of the current policy to the policy that sampled it. The
+    correction ``recompute``, and the surrogate ``likelihood``, treat the replay as if the current policy had sampled
+    it.
 
-    A replayed rollout is not a sample of the current policy, so it does not count in any pass rate, cost, stage or
-    report. In the records its context is ``replayed`` and includes the original id. The replay is trained on, so the
+    A replayed rollout is not a sample of the current policy, so pass rates, costs, other stages and reports ignore it.
+    The records mark it with the context ``replayed`` and the original rollout's id. The replay is trained on, so the
     learner's metrics (``learn/…``, and the metrics of a correction) include the replay. The stage must come last.
 
-    Degenerate cases: nothing is replayed if no success is stored, if the verifier could score none of the group's
-    rollouts from the plain prompt, or if an earlier stage excluded the group. The stage therefore has no effect after
-    ``refill``, which drops unsolved groups. Only sampled, trainable successes are stored, never replays, so the same
-    success may be replayed repeatedly; ``oldest`` limits its age. A success whose temperature or prompt differs from
-    this step's, for example after resuming with a changed recipe, is removed (``outdated``). Responses with
-    observations are not stored. The store holds the latest successes, up to a total of 800,000 tokens including
-    prompts. ``forgotten`` counts successes that were removed because of this limit, including single successes that
-    exceed the limit.
+    Degenerate cases: nothing is replayed if no success is stored, if the verifier could score no rollout of the group,
+    or if an earlier stage excluded the group. The stage therefore has no effect after ``refill``, which drops unsolved
+    groups. Successes that may not be trained on are not stored. The same success may be replayed in several steps;
+    ``oldest`` limits its age. A success whose temperature or prompt differs from this step's, for example after
+    resuming with a changed recipe, is removed (``outdated``). Responses with observations are not stored. The store
+    holds the latest successes, up to a total of 800,000 tokens including prompts. ``forgotten`` counts successes that
+    were removed because of this limit, including single successes that exceed the limit.
 
     Source: response reuse of AR3PO (Zhang et al. 2025, arXiv 2509.25808): correct responses come from a replay buffer
     if sampling finds no correct response. Only the abstract was available. Our choices are the maximum age of a
@@ -166,7 +166,7 @@ def _verdict(rollout: Rollout) -> Verdict:
 
 
 def _data(rollout: Rollout) -> dict[str, Any]:
-    """Return a success from the plain prompt as JSON data; numbers are stored exactly."""
+    """Return a stored success as JSON data; numbers are stored exactly."""
     verdict = _verdict(rollout)
     return {
         **{name: getattr(rollout, name) for name in _PLAIN},

@@ -101,19 +101,19 @@ class Seed(Options):
     the plain prompt is used (metric ``unseeded``). When the corpus is full, its oldest entry is removed (metric
     ``evicted``).
 
-    Difference: XRPO ranks the whole training set once, and uses the first solved problems among a problem's 64 nearest
-    problems, if any of these is solved. An endless stream of problems cannot be ranked, so here the nearest solved
-    problems are used, however distant they are.
+    Difference: XRPO ranks the whole training set once, and takes examples only from a problem's 64 nearest problems. An
+    endless stream of problems cannot be ranked, so here the nearest solved problems are used, however distant they are.
 
-    Our choices where XRPO is ambiguous: the corpus starts empty, or is read from a file (XRPO's "baseline-correct
-    solutions"). The solutions in examples do not include the reasoning, as the lengths in XRPO's Table 9 suggest. By
-    default a rollout is trained with the prompt from which the rollout was sampled (``trained: as_generated``). The
-    importance ratio then starts at 1, but the objective includes the examples. With ``original`` the rollout is trained
-    with the plain prompt, and its sampling log-probabilities serve as old log-probabilities. The ratio then starts at
-    ``pi(y | plain) / pi(y | seeded)``. The surrogate's clip bounds this ratio for positive advantages;
-    ``objective.correction: truncate`` bounds this ratio for all advantages. Only untruncated importance weights of
-    whole responses would give the plain prompt's gradient in expectation. With ``excluded`` the rollout counts only in
-    the baseline. Evaluation uses no stages, and therefore no seeding.
+    Our choices where XRPO is ambiguous: the corpus starts empty, or with solved problems from a file. (XRPO starts with
+    "baseline-correct solutions".) The solutions in examples do not include the reasoning, as the lengths in XRPO's
+    Table 9 suggest. By default a rollout is trained with the prompt from which the rollout was sampled (``trained:
+    as_generated``). The importance ratio then starts at 1, but the policy learns to respond to prompts with examples.
+    With ``original`` the rollout is trained with the plain prompt (without examples), and its sampling
+    log-probabilities serve as old log-probabilities. The ratio then starts at ``pi(y | plain) / pi(y | seeded)``. The
+    surrogate's clip bounds this ratio for positive advantages; ``objective.correction: truncate`` bounds this ratio for
+    all advantages. Only untruncated importance weights of whole responses would give the plain prompt's gradient in
+    expectation. With ``excluded`` the rollout counts only in the baseline. Evaluation uses no stages, and therefore no
+    seeding.
 
     Source: XRPO (arXiv 2510.06672), section 3.2 and appendix C.
 
@@ -234,8 +234,8 @@ class Seed(Options):
         """Store the solved problems of a step and return the metrics.
 
         The metrics count rollouts with examples, rollouts without an available example, rollouts with truncated
-        solutions, and rollouts with fewer than ``k`` examples. They also count problems solved only with examples, and
-        corpus entries: removed entries, all entries, and entries from rollouts with examples.
+        solutions, and rollouts with fewer than ``k`` examples. Further metrics count problems solved only with
+        examples, all entries of the corpus, removed entries, and entries from rollouts with examples.
         """
         self._prompts.clear()
         evicted = self._corpus.learn(groups)
@@ -261,9 +261,10 @@ class Seed(Options):
 
 
 def _shorter(lengths: Sequence[int], longest: int, excess: float) -> int:
-    """Return the largest limit on all lengths, at most ``longest - 1``, that reduces their sum by ``excess``.
+    """Return the largest limit below ``longest`` that makes texts of these ``lengths`` together ``excess`` characters
+    shorter. The texts are already truncated to ``longest``.
 
-    The excess is an estimate, so a limit of 1 is tried before 0.
+    Since ``excess`` is an estimate, the result is 0 only if ``longest`` is 1.
 
     >>> _shorter([10, 4], 10, 3.0), _shorter([10, 4], 10, 8.0), _shorter([5], 3, 0.0), _shorter([5], 3, 9.0)
     (7, 3, 2, 1)

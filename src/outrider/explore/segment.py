@@ -26,7 +26,7 @@ class SegmentedRollout:
     """A rollout that may be branched. Positions count response tokens: a cut at ``t`` keeps ``response_ids[:t]``.
 
     Attributes:
-        rollout: the rollout; cuts may lie anywhere on its path, including the prefix.
+        rollout: the rollout. In a branch, cuts may also lie in the prefix that the branch shares with its parent.
         bounds: positions at which segments end, in ascending order, with ``0 < t < T``. The start and the end of a
             response are not included.
         candidates: the bounds at which a branch may start; see :meth:`Segmenter.chain`.
@@ -38,12 +38,12 @@ class SegmentedRollout:
 
     @property
     def length(self) -> int:
-        """T, the number of response tokens, including the prefix."""
+        """Number of response tokens (``T``), including the prefix that a branch shares with its parent."""
         return self.rollout.branch_at + len(self.rollout.token_ids)
 
 
 class Segmenter(Options):
-    """Cuts a response into segments. Positions are tokens; text is never decoded and re-encoded."""
+    """Cuts a response into segments at token positions, without decoding and re-encoding its text."""
 
     answer_marks: list[Mark] = Field(
         [],
@@ -78,12 +78,12 @@ class Segmenter(Options):
         - ``t`` lies after the rollout's own branch point, since earlier tokens belong to the parent;
         - the token at ``t`` was sampled, since a branch must not write observations;
         - ``response_ids[:t]`` contains no complete answer mark, since a path with two answers rarely succeeds;
-        - ``t`` is not ``taken``: branches start at a cut in only one round.
+        - ``t`` is not in ``taken``, since no cut is branched in more than one round.
 
-        A prefix is always shorter than its response, so at least one more token fits within the sampler's limits.
+        A candidate always leaves at least one token of the response for a branch to sample.
 
         Args:
-            relatives: the rollouts of the group by id, to find the observations on the path.
+            relatives: the group's rollouts by id. A branch's prefix may contain observations of these rollouts.
             taken: positions of this rollout at which branches already start.
         """
         sampled_T = sampled(rollout, relatives)
@@ -95,7 +95,8 @@ class Segmenter(Options):
 
 
 class Chunk(Segmenter):
-    """Cuts every ``tokens`` tokens; the last segment may be shorter. ``tokens: 1`` makes every token a candidate.
+    """Cuts every ``tokens`` tokens; the last segment may be shorter. With ``tokens: 1``, branches may start at every
+    token.
 
     Source: DEEP-GRPO (arXiv 2602.14169) section 4.1; 50 is the released code's default, and the paper gives no value.
 
@@ -121,8 +122,8 @@ class Delimiter(Segmenter):
 
     The joined text of the tokens is searched for marks from left to right. Marks do not overlap, and longer marks take
     precedence. For example, a single token ``".\\n"`` ends a sentence. DEEP-GRPO's released code does not recognise
-    this token as an end, because the code compares token ids with the id of ".". A blank line that spans two tokens is
-    found too. A response without a mark is one segment; AttnRL's fallbacks (lines, then tokens) are not implemented.
+    this token as an end, because the code compares token ids with the id of ".". A mark may also span several tokens. A
+    response without a mark is one segment; AttnRL instead cuts such responses at lines or, without lines, at tokens.
     Source: DEEP-GRPO (arXiv 2602.14169) section 4.1.
 
     >>> Delimiter(marks=["."]).bounds(["a", ".\\n", "b", ".", "c"], np.ones(5, bool))

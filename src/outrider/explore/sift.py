@@ -29,7 +29,7 @@ class Sift(Stage):
 
     Source: the filters of rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1. The report does not
     define redundancy; :func:`outrider.texts.redundancy` is our choice. The report's fourth rule, not to imitate text
-    after the first answer, is implemented by the shaper ``until_box``.
+    after the first answer, is implemented by ``until_box`` (in ``credit``).
     """
 
     digit: bool = Field(True, description="whether to drop responses that contain no digit")

@@ -19,8 +19,8 @@ from outrider.record import Group, Problem, SampleRequest, identity_seed
 
 @dataclass(slots=True)
 class _Streak:
-    """A problem's latest visits (steps that sampled it): their common outcome, their number, and the inputs of random
-    draws."""
+    """A problem's consecutive ``visits`` (steps that sampled it) in which its rollouts all succeeded (``solved``) or
+    all failed. ``seed`` and ``offers`` determine random draws."""
 
     solved: bool
     visits: int
@@ -34,23 +34,23 @@ class _Streak:
 
 
 class Skip(PlansAhead, Stage):
-    """Refuses a problem with a probability that grows with the number of consecutive unanimous visits. A visit is a
-    step that sampled the problem.
+    """Refuses a problem more often, the more steps in a row its rollouts all succeeded or all failed.
 
-    After ``z`` consecutive visits that were all solved, or all unsolved, a problem is accepted with probability
+    A visit is a step that sampled the problem. After ``z`` consecutive visits that were all solved, or all unsolved, a
+    problem is accepted with probability
 
         max(keep ** z, floor)
 
-    A problem is always accepted if it is new or its last visit was mixed. The stage does not sample rollouts. It can
-    be placed anywhere in ``explore``. It filters both the initial problems of a step and the problems that ``refill``
-    takes. Because of ``floor``, a refused problem is expected to be accepted again within ``1 / floor`` epochs, however
-    often it failed.
+    A problem is always accepted if it is new or if its last visit had both successes and failures. The stage does not
+    sample rollouts. It can be placed anywhere in ``explore``. It filters both the initial problems of a step and the
+    problems that ``refill`` takes. Because of ``floor``, a refused problem is expected to be accepted again within ``1
+    / floor`` epochs, however often it failed.
 
     A visit is solved if all of its rollouts with a verdict succeeded, and unsolved if all failed. Branches and rollouts
     with in-context examples count too: if one of them finds a solution, the problem has a gradient. Degenerate cases: a
     visit with fewer than two rollouts that the verifier could score changes nothing. A change from unsolved to solved,
     or back, restarts the count. The random draw depends on the run's seed, the problem, its last visit, and how often
-    the problem has come up since then. The last 100,000 problems with a count are remembered.
+    the problem has come up since then. Counts of visits are stored for at most 100,000 problems.
 
     Differences from GRESO (arXiv 2506.02177): GRESO adapts the base probability to a target share of groups without
     reward variance, separately for easy and hard problems. GRESO enlarges the batch to replace such groups. Here
@@ -89,7 +89,7 @@ class Skip(PlansAhead, Stage):
         return []
 
     def chance(self, visits: int) -> float:
-        """Return the acceptance probability after ``visits`` consecutive unanimous visits."""
+        """Return the acceptance probability after ``visits`` visits in a row that were all solved, or all unsolved."""
         return max(self.keep**visits, self.floor)
 
     def admits(self, problem: Problem, step: int) -> bool:
@@ -124,9 +124,7 @@ class Skip(PlansAhead, Stage):
         remember(self._streaks, key, _Streak(solved, visits, seed=group.rollouts[0].seed))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return each problem's common outcome, number of visits, seed, and the number of times the problem has come up
-        since its last visit. The oldest problem comes first.
-        """
+        """Return the fields of each problem's :class:`_Streak`, oldest problem first."""
         return {"streaks": [[key, *astuple(streak)] for key, streak in self._streaks.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -100,10 +100,10 @@ class PredictingStage(Protocol):
 
 
 class PlansAhead:
-    """Marks a stage that plans the whole step before any rollout is sampled, and requests only rollouts from plain
-    prompts.
+    """Marks a stage that plans the whole step before any rollout is sampled, and adds no prefix, hint or example to a
+    prompt.
 
-    A credit component with a stated goal (an explicit objective) requires this property of every stage, whatever its
-    loss stream. If the number of rollouts depended on outcomes, or failures were dropped, the credit component would
-    estimate the gradient of a different objective.
+    All stages of a recipe must be of this kind if the recipe's advantages estimate the gradient of an explicit
+    objective (component ``stated_goal`` of ``credit``). If the number of rollouts depended on outcomes, or failures
+    were dropped, the advantages would estimate the gradient of a different objective.
     """

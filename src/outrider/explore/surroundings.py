@@ -1,4 +1,4 @@
-"""The rest of a stage's recipe, which the stage checks when the recipe is read."""
+"""The parts of a recipe that an exploration stage checks when the recipe is read."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ class Surroundings(NamedTuple):
         before: the stages before this stage, in order.
         problems: number of problems that a step begins with.
         max_tokens: maximum number of tokens in a response.
-        streams: the loss streams that have a credit chain (list of credit components).
+        streams: the keys of the recipe's ``credit``: the loss streams (separately weighted parts of the loss).
         task: name of the task.
         turns: whether the task's rollouts have several turns.
         after: the stages after this stage, in order.
-        goal: k of the pass@k objective whose gradient is estimated by the credit chain of the stream ``main``; None if
-            there is no such k.
+        goal: k, if the recipe's ``credit.main`` estimates the gradient of a pass@k objective; None otherwise.
     """
 
     before: Sequence[object]
@@ -46,8 +45,8 @@ class Surroundings(NamedTuple):
             )
 
     def refuse_drawn(self) -> None:
-        """Raise ValueError if earlier stages have sampled, so that no problem without rollouts is left for this
-        stage."""
+        """Raise ValueError if earlier stages sample every problem, since this stage samples only problems without
+        rollouts."""
         if fewest := self.bounds.first[0]:
             raise ValueError(
                 f"samples only for problems without rollouts, but each already has at least {fewest}: it comes in "
@@ -55,7 +54,7 @@ class Surroundings(NamedTuple):
             )
 
     def refuse_stream(self, stream: str) -> None:
-        """Raise ValueError if the recipe has no credit chain for the stage's loss stream."""
+        """Raise ValueError if the recipe's ``credit`` has no entry for the loss stream."""
         if stream not in self.streams:
             hint = nearest(stream, self.streams)
             raise ValueError(f"samples for the loss stream {stream!r}, which has no chain in credit ({hint})")

@@ -16,18 +16,18 @@ class Engine(Protocol):
     """The parts of the policy and its tokenizer that stages may use. A stage calls only the methods that it needs."""
 
     def encode(self, problem: Problem) -> Ids:
-        """Return the token ids of a problem's prompt. For a prompt with examples, replace the problem's ``prompt``
-        before the call.
+        """Return the token ids of a problem's prompt. To encode a changed prompt, such as one with examples, pass a
+        problem with this ``prompt``.
         """
         ...
 
     def token_texts(self, ids: Ids) -> list[str]:
-        """Return the text of each token. Stages use these texts to find the ends of sentences and steps."""
+        """Return the text of each token."""
         ...
 
     def attention(self, rollout: Rollout, starts: Sequence[int]) -> NDArray[np.float64]:
-        """Return the mean attention between the steps of a response as ``[layers * heads, steps, steps]``; rows attend
-        to columns.
+        """Return the mean attention between the tokens of a response's steps as ``[layers * heads, steps, steps]``.
+        Entry ``[h, j, i]`` is the attention of head h from step j to step i.
 
         ``starts`` has the position of each step's first response token, in ascending order and beginning with 0. The
         method runs one forward pass of the policy.
@@ -48,8 +48,8 @@ class View:
     """The argument of :meth:`outrider.explore.Stage.plan`.
 
     Attributes:
-        groups: all groups of the step so far, including groups of problems that stages took, in the order in which the
-            groups joined the step.
+        groups: all groups of the step so far, oldest first, including groups of problems that stages added with
+            ``take``.
         step: the step, from 1.
         round: number of earlier calls of this stage's ``plan`` in this step.
         progress: share of the run's budget spent before the step, in [0, 1).

@@ -1,4 +1,4 @@
-"""Allocation by predicted variance (VIP): pass rates are predicted from similar problems."""
+"""Allocates rollouts to minimise the gradient variance (VIP). Pass rates are predicted from similar problems."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ LEAST: dict[Estimator, int] = {
 def variance(n: int, p: float, estimator: Estimator) -> float:
     """Return the variance of a problem's gradient from ``n`` rollouts, up to a common factor: ``p (1 - p) f(n)``.
 
-    ``f`` is ``1 / (n - 1)`` if the baseline is the mean of the other rollouts, and ``(n - 1) / n^2`` if the baseline is
-    the group mean (theorems 5.2 and 5.1, which assume that scores are independent of rewards).
+    ``f(n)`` is ``1 / (n - 1)`` for ``rloo`` (baseline: mean of the other rollouts), and ``(n - 1) / n^2`` for
+    ``dr_grpo`` (baseline: group mean). These formulas are VIP's theorems 5.2 and 5.1, which assume that scores are
+    independent of rewards.
 
     >>> variance(3, 0.5, "rloo"), variance(4, 0.5, "dr_grpo")
     (0.125, 0.046875)
@@ -44,29 +45,28 @@ class Vip(Allocation):
 
     The pass rate of a problem is predicted from its question before sampling: ``p(x) = sigmoid(g(x))``. Here ``g`` is a
     Gaussian process with mean 0 and kernel ``K(x, y) = exp(-(1 - cos(x, y)) / bandwidth^2)``, the RBF kernel of unit
-    vectors. After a step with questions ``B`` and pass rates ``r``, clipped to ``[epsilon, 1 - epsilon]``,
+    vectors. A step with questions ``B`` and pass rates ``r``, clipped to ``[epsilon, 1 - epsilon]``, updates ``g``:
 
-        g <- g + K(., B) K(B, B)^-1 (logit r - g(B)),
+        g <- g + K(., B) K(B, B)^-1 (logit r - g(B)).
 
-    and ``K`` is not updated, so that predictions can follow the policy. The budget, ``n`` times the number of problems,
-    is then spent exactly. Each rollout goes to the problem with the largest ``variance(n, p) - variance(n + 1, p)``,
-    from ``min_n`` up to ``max_n``. These gains decrease with ``n``, so no other allocation has less variance. The stage
-    comes first in ``explore`` and replaces the stage ``uniform``.
+    ``K`` is not updated, so predictions can follow the policy. The budget, ``n`` times the number of problems, is then
+    spent exactly. Every problem starts with ``min_n`` rollouts. Each further rollout goes to the problem below
+    ``max_n`` whose :func:`variance` decreases most. The decreases become smaller with every rollout, so no other
+    allocation has less variance. In ``explore``, ``vip`` comes first, in place of ``uniform``.
 
-    The stage learns from every rollout that starts from the plain prompt and could be scored by the verifier, including
-    rollouts in dropped groups. Degenerate cases: in the first step, and for questions unlike any earlier question,
-    ``p`` is 1/2. Problems with equal predictions get equal shares. Predictions are clipped like pass rates. Nearly
-    equal questions share the mean of their logits. For an empty batch the stage requests nothing. Problems that already
-    have rollouts get no further rollouts. The last 10,000 questions are remembered; older questions have no effect.
-    ``tfidf`` weights its terms by the remembered questions, so ``K`` changes slightly as these questions change; with
-    ``transformer``, ``K`` does not change.
+    The stage learns from every rollout that the verifier could score, including rollouts in dropped groups. Branches
+    and rollouts with hints or in-context examples are ignored. Degenerate cases: in the first step, and for questions
+    unlike any earlier question, ``p`` is 1/2. Problems with equal predictions get equal shares. Predictions are clipped
+    like pass rates. Nearly equal questions get the same prediction, from the mean logit of their pass rates. For an
+    empty batch the stage requests nothing. Problems that already have rollouts get no further rollouts. The last 10,000
+    questions are remembered; older questions have no effect. With the embedder ``tfidf``, ``K`` changes slightly when
+    the remembered questions change, since they determine the weights of terms.
 
-    Source: Nguyen et al. 2026, "VIP", arXiv 2602.01601 (only summaries were available), and earlier versions of its
-    code. Differences: VIP's code solves the relaxed problem by SLSQP with a bonus for problems that look hard. The code
-    adds 1e-4 to the diagonal of ``K``, so for two equal questions ``g`` comes within 1e-4 of the mean of their logits,
-    but does not reach the mean. The code replaces allocations below 4 by 0 rollouts. In the code, ``g`` starts at -5.
-    The code's script uses 16 rollouts per problem by default and a fixed bandwidth of 0.4; the paper uses the median
-    distance, which is undefined for a stream of problems.
+    Source: Nguyen et al. 2026, "VIP", arXiv 2602.01601, and earlier versions of its code. Only summaries of the paper
+    were available. Differences: VIP's code optimises real-valued allocations by SLSQP, with a bonus for problems that
+    it considers hard. It replaces allocations below 4 by 0 rollouts, adds 1e-4 to the diagonal of ``K``, and starts
+    ``g`` at -5. VIP's script uses 16 rollouts per problem by default and a bandwidth of 0.4. The paper's bandwidth is
+    the median distance between questions, which an endless stream of problems does not have.
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` does not hold, ``min_n`` is too small for the estimator, or the

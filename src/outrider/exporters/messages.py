@@ -21,8 +21,9 @@ def messages_of(rollout: ExportedRollout) -> list[Said]:
     """Return the prompt and the response as messages. In a multi-turn response, each turn and each observation is a
     message.
 
-    For a branch, the first turn starts with the prefix, including the prefix's observations. An empty prompt or
-    response still becomes a message, but an empty turn between observations is skipped.
+    If the rollout continues another rollout (as a branch), the first message of the response starts with the text that
+    both share, including observations. An empty prompt or response still becomes a message, but an empty turn between
+    observations is skipped.
     """
     first, *rest = text_parts(rollout.row["text"] or "", rollout.observed)
     parts = [first._replace(text=(rollout.prefix or "") + first.text), *rest]

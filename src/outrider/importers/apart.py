@@ -1,4 +1,4 @@
-"""Keeps several runs in one folder apart: labels evaluation files by run, and rejects a training step that occurs in
+"""Distinguishes several runs in one folder: labels evaluation files by run, and rejects a training step that occurs in
 two runs.
 """
 
@@ -19,7 +19,7 @@ class EvaluationSource(NamedTuple):
     """The source of an evaluation file: the run that produced the file, and the task or environment that was evaluated.
 
     Attributes:
-        run: model or output folder; empty if unknown.
+        run: name of the evaluated model or, for some formats, of the output folder; empty if unknown.
         task: task or environment; empty if unknown.
         file: text that distinguishes several files of one run and task, such as a date.
     """
@@ -43,7 +43,7 @@ class EvaluationLabel(NamedTuple):
 def labels(sources: Mapping[Path, EvaluationSource], notes: Notes) -> dict[Path, EvaluationLabel]:
     """Return a label for every file, built from the fields (run, task, file) that differ between files.
 
-    The labels become the columns ``model`` and ``test_set`` and part of the problem ids. Therefore, no pass@k estimate
+    Both fields of a label become columns of the result, and problem ids contain them. Therefore, no pass@k estimate
     mixes the responses of two models.
     """
     several_runs = len({source.run for source in sources.values()}) > 1

@@ -1,6 +1,4 @@
-"""The user's column mapping: for each column of the plain table, the field of a dump (files of rollouts) that fills the
-column.
-"""
+"""The user's column mapping: for each column of the imported table, the name of a field in the files of rollouts."""
 
 from __future__ import annotations
 
@@ -24,10 +22,10 @@ _ABSENT = object()
 class ColumnMapping:
     """A checked mapping from column names to record fields of a dump (files of rollouts from another framework).
 
-    ``COLUMNS`` lists the valid column names: columns of the plain table, ``problem`` and ``group`` (ids of the
-    rollout's problem and group), and ``success``. The value for ``success`` is a field with success values, or a rule
-    such as ``reward >= 1``. A nested field is written with dots, as in ``doc.level``. The value for ``split`` may also
-    be the name of a split, such as ``train``.
+    ``COLUMNS`` lists the valid column names. ``problem`` and ``group`` are the ids of the rollout's problem and group.
+    The value for ``success`` is the name of a field with values such as ``true`` or 1, or a rule such as
+    ``reward >= 1``. A nested field is written with dots, as in ``doc.level``. The value for ``split`` may also be the
+    name of a split, such as ``train``.
 
     Raises:
         UserError: an unknown column, or an invalid rule.
@@ -42,7 +40,7 @@ class ColumnMapping:
         self.fields = columns
 
     def applied(self, rows: Iterable[ImportedRow], notes: Notes) -> Iterator[ImportedRow]:
-        """Yield the rows, with the user's mapping in place of the values that the format's importer has set.
+        """Yield the rows with the values of the mapped fields, which replace values that the importer has set.
 
         A success rule does not change errors and timeouts, since it is unknown whether these rollouts would have
         succeeded.
@@ -89,8 +87,8 @@ class ColumnMapping:
 
 
 def look_up(row: ImportedRow, field: str) -> Any:
-    """Return the value of a record's field. ``field`` may also be a column that the format's importer has filled, or
-    the dotted name of a nested field.
+    """Return the value of a record's field. ``field`` is a key of the record, a column that the importer has filled, or
+    a nested field written with dots.
     """
     if field in row.raw:
         return row.raw[field]

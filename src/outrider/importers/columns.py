@@ -1,7 +1,7 @@
 """Reads rollout files (JSON lines, Parquet or CSV) of any other framework; the user names the fields.
 
 The user needs to name only the fields for the problem and for success: ``{"problem": "prompt", "success":
-"is_correct"}``. All valid names are in :data:`outrider.importers.column_mapping.COLUMNS`.
+"is_correct"}``. All valid keys of this mapping are in :data:`outrider.importers.column_mapping.COLUMNS`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from outrider.record.table_file import csv_rows, parquet_rows
 
 
 def recognises(head: Head) -> bool:
-    """Return False. The user names the fields of these files, so they cannot be recognised by their content."""
+    """Return False: these files may have any fields, so their content does not identify the format."""
     return False
 
 

@@ -31,7 +31,7 @@ class Head(NamedTuple):
         kind: the kind of content. ``json`` is an object, JSON lines or a list of objects. ``text`` may be CSV.
             ``other`` is an unknown kind or a damaged file.
         names: columns of a Parquet or CSV file, keys of the first JSON object, or file names in a ZIP.
-        first: the first JSON object, or its readable part.
+        first: the first JSON object; if it is damaged or very large, only its first members.
     """
 
     kind: Literal["parquet", "zip", "json", "text", "empty", "other"]

@@ -45,9 +45,9 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
     test set) and the sample's id.
 
     If there is only one scorer, its score determines the outcome: C or 1 means correct, I or 0 means incorrect, and N
-    means unparseable. Partial credit and other numbers do not determine an outcome. If the scorer could not score a
-    sample (NaN), the outcome is unparseable if the response was the cause, and error otherwise. Logs of several models,
-    and several logs of one task, are kept separate.
+    means unparseable. Partial credit and other numbers do not determine an outcome. If the scorer failed (score NaN),
+    the outcome is ``unparseable`` if the response was the cause, such as a refusal, and ``error`` otherwise. Logs of
+    several models, and several logs of one task, are kept separate.
     """
     apart = labels({path: _source(path) for path in paths}, notes)
     for path in paths:
@@ -69,9 +69,7 @@ def _members(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
 
 
 def _source(path: Path) -> EvaluationSource:
-    """Return the model and the task of a log from its header. Notes on skipped parts are discarded, since the log is
-    read again later.
-    """
+    """Return the model and the task of a log from its header."""
     # separate notes, which are discarded: rows() reads the log again and counts truncated logs
     header = next((value for key, value, _ in _members(path, Notes()) if key == "eval"), None)
     known = header if isinstance(header, Mapping) else {}

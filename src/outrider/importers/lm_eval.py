@@ -32,13 +32,14 @@ def recognises(head: Head) -> bool:
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Yield the responses to a task's documents; a problem is identified by its document's hash.
 
-    A file contains every response once for each filter. Only one filter is read. The success rule can name the filter
-    in lm-eval's notation (``exact_match,flexible-extract``); otherwise, the first filter in the file is read.
+    A file contains every response once for each filter. Only the lines of one filter are read. The user's mapping for
+    ``success`` can name the filter in lm-eval's notation (``exact_match,flexible-extract``); otherwise, the first
+    filter in the file is used.
 
-    A metric scores *all* responses to a document together. If a document has one response, the metric is the verdict on
-    this response. If a document has several responses (``repeats``), they have no verdict.
+    lm-eval computes one metric value for *all* responses to a document. If a document has one response, this value
+    determines the response's outcome. If a document has several responses (``repeats``), they have no outcome.
 
-    Lines with log-likelihoods of given answers are skipped, since given answers are not rollouts.
+    Lines with log-likelihoods of answer choices are skipped, since answer choices are not sampled.
 
     Responses of different models, tasks or dates, as shown by the names of files and folders, are kept separate.
     """

@@ -28,8 +28,8 @@ class Notes:
         self._warnings[sentence] = None
 
     def count(self, one: str, many: str, times: int = 1) -> None:
-        """Add to the count of an event. ``one`` describes the event in the singular, and ``many`` in the plural;
-        neither ends with a full stop.
+        """Add ``times`` to the count of an event, such as a skipped line. ``one`` describes the event in the singular,
+        and ``many`` in the plural; neither ends with a full stop.
         """
         self._counts[one, many] = self._counts.get((one, many), 0) + times
 

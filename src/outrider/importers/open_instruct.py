@@ -29,8 +29,8 @@ def recognises(head: Head) -> bool:
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Yield open-instruct's rollouts. A group consists of all responses to one prompt in one step's batch.
 
-    The text of a rollout is replaced by the list of its token ids, written as decimal numbers. Equal token sequences
-    have equal lists, so duplicates and problems can be identified.
+    The text of a rollout is replaced by the list of its token ids, written as decimal numbers. Equal texts have equal
+    lists, so duplicate responses are found, and rollouts with equal prompts belong to the same problem.
     """
     run = OneRun()
     for path in paths:

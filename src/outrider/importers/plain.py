@@ -1,4 +1,4 @@
-"""The plain table of rollouts. Importers build this table from any framework's files, and reports read it."""
+"""Schema of the plain table, with one row per rollout. Importers convert all formats to this table; reports read it."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def detect(path: str | Path) -> str | None:
     if no format is known.
 
     The format is detected by content: the columns of a Parquet file, the keys of the first record, or the file names in
-    a ZIP. A plain table is not a framework's file, so its format is None.
+    a ZIP. A table with the schema :data:`outrider.importers.plain.PLAIN` needs no import, so its format is None.
 
     Raises:
         UserError: ``path`` does not exist or cannot be opened.
@@ -78,11 +78,12 @@ def read(path: str | Path, format: str | None = None, columns: Mapping[str, str]
 
     Args:
         path: file or folder.
-        format: a name in ``FORMATS``. If None, the format is detected; if no format is detected, ``columns`` determines
-            how the file is read.
-        columns: the record field for each column; see :class:`outrider.importers.column_mapping.ColumnMapping`. The
-            format ``columns`` requires this argument. With another format, ``columns`` overrides the format's own
-            fields, as in ``{"success": "reward >= 1"}``.
+        format: a name in ``FORMATS``; None: the format is detected, or ``"columns"`` if none is detected and
+            ``columns`` is given.
+        columns: for each column of the result, the field of the records that fills the column
+            (:class:`outrider.importers.column_mapping.ColumnMapping`). The format ``"columns"`` requires this argument.
+            For other formats, the argument replaces default fields; for example, ``{"success": "reward >= 1"}``
+            redefines success.
 
     Raises:
         UserError: the format is unknown, the files have several formats, a field of ``columns`` does not occur in any

@@ -21,7 +21,8 @@ class Attention(Selector):
     heads of all layers, and the segmenter defines the steps. The first step, and steps at which no branch may start,
     have F = 0. Pivots (branch points) are the earliest steps with F at or above the ``quantile`` of all F. If this
     quantile is 0, the threshold is the smallest positive F instead. Pivots are at least ``distance`` tokens from the
-    start and from each other. If there are too few such steps, the earliest other cuts are added.
+    start and from each other. If fewer steps qualify than pivots are requested, the earliest other cuts are added, at
+    any distance.
 
     Each rollout with a candidate needs one forward pass. Degenerate cases: if there are at most ``ahead`` steps, every
     F is 0 and all steps rank equally. If there are fewer cuts than pivots, all cuts are taken; the released code
@@ -46,8 +47,8 @@ class Attention(Selector):
         4,
         ge=1,
         description=(
-            "minimum distance, in segments, from a segment to a later segment whose attention to the earlier segment "
-            "counts"
+            "minimum distance, in segments, at which attention from a later segment counts; 1: attention from the next "
+            "segment counts too"
         ),
     )
     distance: int = Field(
@@ -78,7 +79,8 @@ class Attention(Selector):
         return [Pivot(chain.rollout, at) for at in chosen]
 
     def influence(self, attention_HSS: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return F of every step, float64 ``[S]``, from mean attention ``[H, S, S]`` (rows attend to columns).
+        """Return the influence F of each of S steps, float64 ``[S]``. ``attention_HSS[h, j, i]`` is head h's mean
+        attention from step j to step i.
 
         >>> attention = np.zeros((2, 3, 3))
         >>> attention[0, 1:, 0], attention[1, 2, 0] = 0.2, 0.3

@@ -14,8 +14,8 @@ from outrider.record import Rollout
 
 
 class Pivot(NamedTuple):
-    """A branch point after ``rollout.response_ids[:at]``. If ``at`` is 0, branches start at the prompt and are new
-    roots.
+    """A branch point after ``rollout.response_ids[:at]``. If ``at`` is 0, branches start at the end of the prompt and
+    have no parent.
     """
 
     rollout: Rollout
@@ -41,9 +41,10 @@ class Source:
     """The rollouts from which one call of ``select`` picks branch points (pivots).
 
     Attributes:
-        chains: the rollouts of one unit (a rollout, a tree or a problem; see the selector's ``over``), in member order.
+        chains: one rollout, or all rollouts of one tree or problem (``Selector.over``), in the order of their numbers
+            in the group.
         members: number of rollouts of the problem so far, including rollouts that may not be branched.
-        round: number of the stage's round, counted from 0.
+        round: number of the branching round in this step, counted from 0.
         branches: rollouts per pivot.
         seed: seed derived from the run, the source and the round; a selector uses no other randomness.
         engine: the policy, with which selectors compute attention.
@@ -59,7 +60,7 @@ class Source:
 
 @runtime_checkable
 class FillingSelector(Protocol):
-    """A selector that branches until every problem has ``fills`` rollouts."""
+    """A selector that branches until every problem has a fixed number of rollouts (``fills``)."""
 
     @property
     def fills(self) -> int: ...
@@ -76,11 +77,11 @@ class Selector(Options):
 
     @property
     def plants(self) -> bool:
-        """Whether a pivot may be the prompt, so that its branches are new roots."""
+        """Whether the selector may pick the end of the prompt. Branches from there have no parent."""
         return False
 
     def select(self, source: Source, pivots: int) -> list[Pivot]:
-        """Pick at most ``pivots`` pivots; a pivot that occurs twice gets twice as many branches."""
+        """Pick at most ``pivots`` branch points. A branch point that is picked twice gets twice as many branches."""
         raise NotImplementedError
 
     def observe(self, outcomes: Sequence[PivotOutcome]) -> dict[str, float]:

@@ -16,10 +16,10 @@ from outrider.record import Rollout
 class Surprisal(Selector):
     r"""Picks a tree's cuts before the tokens with the highest surprisal, ``-log p`` of the sampled token.
 
-    With ``chunk: {tokens: 1}`` every token is a cut. TreeRL makes this choice (arXiv 2506.11902; its code calls
-    surprisal "entropy"): it ranks the tokens of all rollouts of a tree and continues from just before the
-    highest-ranked tokens. A branch has no cut before its own first token, since this cut belongs to its parent. Tokens
-    after an answer mark are not cuts either (TreeRL's marks are "answer" and "conclusion").
+    With ``chunk: {tokens: 1}`` every token is a cut, as in TreeRL (arXiv 2506.11902). TreeRL ranks the tokens of all
+    rollouts of a tree, and branches just before the highest-ranked tokens. Its code calls surprisal "entropy". A branch
+    has no cut before its own first token, since this cut belongs to its parent. Tokens after an answer mark are not
+    cuts either (TreeRL's marks are "answer" and "conclusion").
 
     Ties go to the earlier rollout, then the earlier token. The released code differs only in degenerate cases. Here the
     first token of a root is not a cut (its prefix would be empty). If there are fewer cuts than requested pivots, all

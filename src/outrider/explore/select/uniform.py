@@ -46,10 +46,10 @@ class UniformCut(Selector):
 
 
 class Root(Selector):
-    """Picks the prompt: samples as many new rollouts as branching would, in the branch stream.
+    """Always picks the end of the prompt: instead of branches, as many new rollouts are sampled.
 
-    The selector is an ablation of the branching depth. It is the limit of DEEP-GRPO's utility as gamma goes to minus
-    infinity (appendix C.1 of the paper, "Root Only"). New rollouts have no parent, so all new rollouts of a problem are
+    The selector is DEEP-GRPO's ablation "Root Only" (appendix C.1 of the paper): the limit of the selector ``utility``
+    as its option ``gamma`` goes to minus infinity. New rollouts have no parent, so all new rollouts of a problem are
     siblings. Their baseline therefore averages over more rollouts than the baseline of branches from one position.
     """
 

@@ -1,4 +1,4 @@
-"""Branch points by utility (DEEP-GRPO): late in a response, but still recoverable."""
+"""DEEP-GRPO's choice of branch points: late in a response, but where a continuation can still succeed."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from outrider.record import uniforms
 
 
 class Utility(Selector):
-    r"""Draws cuts of one rollout, without replacement, with probability
+    r"""Draws branch points among the cuts of one rollout, without replacement, with probability
 
     .. math:: Q(t) \propto W(t) \, R(t), \qquad W(t) = r_t^\gamma, \quad R(t) = \sigma(w r_t + b), \quad r_t = t / T
 
     where a cut keeps ``t`` of ``T`` tokens. R is learned from the outcomes of earlier steps (:class:`Recoverability`)
-    and is 1 until there are enough outcomes. The draw is the Gumbel-top-k of log Q, with one random number per token
-    position and rollout.
+    and is 1 until there are enough outcomes. The cuts are drawn by the Gumbel-top-k trick on :math:`\log Q`.
 
-    ``include_root`` adds the prompt, ``t = 0``, to the cuts. W (but not R) then counts the prompt as one more segment:
-    ``W(t) = ((t + s) / (T + s))^gamma``, where ``s`` is the first segment's length. For equal chunks this is the
-    released code's ``(i + 1) / (segments + 1)``. A new rollout from the prompt does not train R; its siblings are the
-    same as with selector ``root``.
+    ``include_root`` adds the end of the prompt, ``t = 0``, to the cuts. The weight is then ``W(t) = ((t + s) / (T +
+    s))^gamma``, where ``s`` is the first segment's length; R does not change. For segments of equal length, ``(t + s) /
+    (T + s)`` is ``(i + 1) / (segments + 1)``, with ``i`` segments before the cut, as in the released code. R does not
+    learn from new rollouts from the prompt.
 
     R learns only from branch points (pivots) in failed rollouts, including pivots of other branching stages. R is the
     probability of a recovery, and branches of successful rollouts (admitted by ``which``) are not recoveries.
@@ -35,9 +34,9 @@ class Utility(Selector):
     set. If there are fewer candidates than requested pivots, all candidates are taken. With gamma = 0 only
     recoverability counts.
 
-    Source: DEEP-GRPO (arXiv 2602.14169) Eqs. 1 to 3. The paper counts t and T in segments; for chunks this is
-    equivalent, except for a shorter last chunk. Here t and T count tokens, so that R does not depend on the segmenter.
-    gamma is 2 as in the paper. (In the released code the default is 0.1 in the class and 2 in the configuration.)
+    Source: DEEP-GRPO (arXiv 2602.14169) Eqs. 1 to 3. The paper counts t and T in segments; t / T is the same for
+    segments of equal length. Here t and T count tokens, so that R does not depend on the segmenter. gamma is 2 as in
+    the paper. (In the released code the default is 0.1 in the class and 2 in the configuration.)
     """
 
     gamma: float = Field(
@@ -87,7 +86,8 @@ class Utility(Selector):
         return [Pivot(chain.rollout, cuts[i]) for i in np.argsort(-keys_C, kind="stable")[:pivots]]
 
     def observe(self, outcomes: Sequence[PivotOutcome]) -> dict[str, float]:
-        """Learn from a step; return the number of outcomes and the fitted w and b (NaN before the first fit)."""
+        """Learn from a step. Return the number of stored outcomes and R's fitted parameters w and b (NaN before the
+        first fit)."""
         failed = [o for o in outcomes if o.failed]
         self._recover.learn([o.ratio for o in failed], [o.success for o in failed])
         w, b = (math.nan if value is None else value for value in (self._recover.w, self._recover.b))
