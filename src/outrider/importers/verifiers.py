@@ -127,8 +127,7 @@ def _by_run(chunks: Sequence[Path]) -> dict[Path, list[Path]]:
 
 
 def _learned(values: Mapping[str, Any], update: TraceUpdate) -> dict[str, Any]:
-    """Return the values that an update adds to a rollout. A rollout that was in no training batch is marked as unused.
-    """
+    """Return the values that an update adds to a rollout. A rollout from no training batch is marked as unused."""
     trains = values["split"] == "train"
     learned: dict[str, Any] = {"unused": "" if update.trained or not trains else NOT_TRAINED}
     if update.step is not None:

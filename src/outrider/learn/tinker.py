@@ -198,8 +198,7 @@ class TinkerLearner:
 
 
 def _factors(row: WeightedRow) -> NDArray[np.float64]:
-    """Return the advantage of each of the row's ``token_ids``, multiplied by all weights of the row and of the token.
-    """
+    """Return the advantage of each of the row's ``token_ids``, multiplied by all weights of row and token."""
     factors_N = row.weight * row.trainable_N * row.advantages_N
     for given in (row.importance_N, row.keeps_N):
         if given is not None:

@@ -146,8 +146,7 @@ class _Candidates:
         return np.asarray(self.line(y_N) + (y_N @ unit_N) * unit_N, dtype=np.float64)
 
     def gain(self, y_BN: Floats) -> Floats:
-        """Return, for each curve (row), the relative decrease in squared error from the straight line to the best bend.
-        """
+        """Return, for each curve (row), the relative decrease in squared error from the line to the best bend."""
         removed_B = np.square(y_BN @ self.unit_KN.T).max(axis=1)
         total_B = np.square(y_BN - y_BN.mean(axis=1, keepdims=True)).sum(axis=1)
         error_B = total_B - np.square(y_BN @ self.slope_N)

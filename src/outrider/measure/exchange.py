@@ -46,8 +46,7 @@ class Exchange:
 
     @property
     def holds(self) -> bool:
-        """Whether the interval of the parameter ``a`` is above 0, which means that performance rises as entropy falls.
-        """
+        """Whether the interval of the parameter ``a`` is above 0. Performance then rises as entropy falls."""
         return self.a.low > 0
 
     def at(self, entropy: float) -> IntervalBounds:

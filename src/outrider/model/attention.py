@@ -25,8 +25,8 @@ NAME = "outrider"
 
 
 class AttentionPlan(Protocol):
-    """Computes attention in one forward pass: from queries ``[B, H, Q, D]``, and keys and values ``[B, KV, Q, D]``, to
-    ``[B, Q, H, D]``. ``H`` and ``KV`` are numbers of heads, and ``Q`` is the number of tokens.
+    """Computes attention in one forward pass. ``q`` has the shape ``[B, H, Q, D]``, ``k`` and ``v`` have ``[B, KV, Q,
+    D]``, and the result has ``[B, Q, H, D]``, with ``H`` query heads, ``KV`` key-value heads and ``Q`` tokens.
     """
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor: ...

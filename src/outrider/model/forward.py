@@ -1,5 +1,4 @@
-"""Computes log-probabilities and entropies of rows' ``token_ids`` (the tokens after the context) in one forward pass.
-"""
+"""Computes log-probabilities and entropies of rows' ``token_ids``, the tokens after the context, in one pass."""
 
 from __future__ import annotations
 
