@@ -77,10 +77,10 @@ def interrupts_held() -> Iterator[None]:
 
 
 def end_with(parent: int) -> None:
-    """Wait until the process ``parent`` has ended, and kill this process and its process group afterwards.
+    """Wait until the parent process (id ``parent``) has ended, then kill the current process and its process group.
 
-    Call this function in a separate thread, so that the process ends even if its main thread is busy. The process must
-    be the leader of its process group.
+    Call this function in a separate thread, so that the current process ends even if its main thread is busy. The
+    current process must be the leader of its process group.
     """
     while os.getppid() == parent:
         time.sleep(1.0)

@@ -30,11 +30,10 @@ _LETTERS = {"C": Outcome.CORRECT, "I": Outcome.INCORRECT, "N": Outcome.UNPARSEAB
 
 
 def outcome_of(value: Any) -> str | None:
-    """Convert a value to an outcome without a success rule; return None if the value is not a known outcome.
+    """Return the outcome that a value names, such as ``True`` or ``"Timeout"``; None if the value names no outcome.
 
     True and 1 mean correct, False and 0 mean incorrect, even if they are written as text. Names of outcomes, in upper
-    or lower case, and Inspect's letters C (correct), I (incorrect) and N (no answer) are also recognised. For other
-    numbers, missing values and NaN, return None.
+    or lower case, and Inspect's letters C (correct), I (incorrect) and N (no answer) are also recognised.
 
     >>> outcome_of(True), outcome_of(0.0), outcome_of("True"), outcome_of("Timeout"), outcome_of("C")
     ('correct', 'incorrect', 'correct', 'timeout', 'correct')
@@ -65,9 +64,9 @@ def missing(value: Any) -> bool:
 
 
 class SuccessRule(NamedTuple):
-    """A success rule: a field with success values, or a comparison of a field with a limit.
+    """A rule for success: a comparison, such as ``reward >= 1``, or only the name of a field, such as ``is_correct``.
 
-    ``symbol`` is empty if the rule consists only of a field.
+    If there is only a field, ``symbol`` is empty, and :func:`outcome_of` decides.
     """
 
     field: str
@@ -79,7 +78,7 @@ class SuccessRule(NamedTuple):
         """Parse a rule as a user writes it: ``is_correct``, ``reward >= 1`` or ``verdict == pass``.
 
         Raises:
-                UserError: the rule uses ``<``, ``<=``, ``>`` or ``>=``, but its right side is not a number.
+            UserError: the rule uses ``<``, ``<=``, ``>`` or ``>=``, but its right side is not a number.
 
         >>> SuccessRule.parse("reward >= 1")
         SuccessRule(field='reward', symbol='>=', limit=1.0)

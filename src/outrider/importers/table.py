@@ -1,4 +1,4 @@
-"""Builds the plain table from the rows of any format, a few hundred rows at a time."""
+"""Builds the table of rollouts (schema ``PLAIN``) from the rows of any file format, a few hundred rows at a time."""
 
 from __future__ import annotations
 
@@ -39,14 +39,13 @@ class ImportedRow(NamedTuple):
     """One rollout as a format's importer has read it.
 
     Attributes:
-        values: the values that the importer has found for columns of the plain table, by column name. A value may still
-            have the type that it has in the dump, such as messages instead of text, or text instead of a number. There
-            are two more keys, whose values can have any type: ``problem`` identifies the problem if the prompt does
-            not, and ``group`` identifies the group within a step if the problem does not. :func:`table` adds
-            ``group_id``, ``problem_id`` and ``member``.
+        values: the values for columns of ``PLAIN``, by column name. A value may still have the type that it has in the
+            file, such as messages instead of text, or text instead of a number. Two other keys can have values of any
+            type: ``problem`` identifies the problem (default: the prompt), and ``group`` identifies the group within a
+            step (default: the problem). :func:`table` adds ``group_id``, ``problem_id`` and ``member``.
         raw: the fields of the record, which a user's column mapping may name.
-        where: file and line, for messages.
-        named: the field that the user assigned to each column, for messages.
+        where: file and line, for error messages.
+        named: for each column, the field that the user's column mapping names, for error messages.
     """
 
     values: dict[str, Any]
@@ -56,7 +55,7 @@ class ImportedRow(NamedTuple):
 
 
 def table(rows: Iterable[ImportedRow], notes: Notes) -> pa.Table:
-    """Build the plain table from rows, and keep the order of the rows.
+    """Build a table with the schema ``PLAIN`` from rows, in the same order.
 
     A problem's id is the row's ``problem`` or, if ``problem`` is missing, a hash of the prompt. If the row has a
     ``test_set``, the id starts with the name of the test set. A row with neither ``problem`` nor prompt is skipped and
@@ -163,9 +162,7 @@ def problem_id(values: Mapping[str, Any]) -> str | None:
 
 
 def _label(value: Any) -> str:
-    """Return a short label. An integer has the same label whether it was stored as an integer or as a float. A long
-    text is replaced by its hash.
-    """
+    """Return a value as a short text: 7 and 7.0 both become ``"7"``, and a long text becomes its hash."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value) if _is_label(value) else stable_id(as_text(value))
@@ -177,8 +174,8 @@ def _is_label(value: Any) -> bool:
 
 
 def _column(field: pa.Field, rows: list[tuple[dict[str, Any], str]]) -> pa.Array:
-    """Convert the rows' values of one field to a column of the plain table. Each row comes with its location in the
-    file, for messages.
+    """Convert the rows' values to one column of the table. Each row comes with its place in the file, for error
+    messages.
     """
     if field.type == pa.string():
         return pa.array([_text(values.get(field.name)) for values, _ in rows], field.type)

@@ -66,7 +66,7 @@ def response_text(value: Any) -> str | None:
 
 
 def short(value: Any) -> str:
-    """Shorten a value so that a message can quote it.
+    """Shorten a value so that an error message can quote it.
 
     >>> short(0.5), len(short("long" * 99))
     ('0.5', 38)

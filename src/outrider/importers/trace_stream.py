@@ -1,5 +1,5 @@
-"""Reads the trace stream that prime-rl has written since version 0.9.1.dev29 (September 2026): episodes, and updates of
-their traces.
+"""Reads prime-rl's trace stream, written since version 0.9.1.dev29 (September 2026): episodes with the traces
+(conversations) of their agents, and later updates of these traces.
 
 ::
 
@@ -8,9 +8,9 @@ their traces.
     traces/stream.index.jsonl                  one row per episode
     traces/annotations/<producer>/00000.jsonl  updates of traces: whether and when a trace was trained on, …
 
-The ``info`` of an update is merged into the ``info`` of the trace, where newer values replace older values. In an
-update, each branch has one number per token, or null if the number is unknown. Only the means are kept, since the plain
-table has no columns for per-token numbers.
+The ``info`` of an update is merged into the ``info`` of the trace, where newer values replace older values. An update
+also has per-token advantages and entropies for each branch of a trace (null if unknown). Of these numbers, only the
+means over all branches are kept, since the table of rollouts has no per-token columns.
 
 Source: the pull requests prime-rl#3444 and #3465, and ``monitors/file/traces/update.py``.
 """
@@ -27,17 +27,17 @@ from outrider.importers.lines import in_form, json_lines, opened
 from outrider.importers.notes import Notes
 
 STREAMS = ("advantages", "entropies")
-"""Names of the per-token numbers in an update; their means become columns of the plain table."""
+"""Names of the per-token numbers in an update; their means become columns of the table of rollouts."""
 _CHUNK = re.compile(r"(\d+)\.jsonl(\.zst)?")
 
 
 @dataclass(slots=True)
 class TraceUpdate:
-    """The updates of one trace (a sampled conversation of one agent), merged from all producers of updates.
+    """The merged updates of one trace (the sampled conversation of one agent).
 
     Attributes:
         info: the merged ``info`` of all updates.
-        means: for each name in ``STREAMS``, the mean of the known per-token numbers in all branches.
+        means: mean of the known per-token numbers, by name (``advantages``, ``entropies``).
     """
 
     info: dict[str, Any] = field(default_factory=dict)
@@ -66,12 +66,12 @@ def is_chunk(path: Path) -> bool:
 
 
 def is_annotation(path: Path) -> bool:
-    """Whether a file is a chunk of annotations."""
+    """Whether a file has updates of traces (``annotations/<producer>/00000.jsonl``)."""
     return path.parent.parent.name == "annotations" and _CHUNK.fullmatch(path.name) is not None
 
 
 def read_updates(paths: Sequence[Path], notes: Notes) -> dict[str, TraceUpdate]:
-    """Return the merged updates of every trace, by trace id; the files of one producer must be in order."""
+    """Return the merged updates of every trace, by trace id. The files of each folder must be in ascending order."""
     updates: dict[str, TraceUpdate] = {}
     for path in paths:
         for record, where in json_lines(path, notes):

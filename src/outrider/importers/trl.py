@@ -30,7 +30,7 @@ def recognises(head: Head) -> bool:
 
 
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
-    """Yield TRL's rollouts, one file per step.
+    """Yield the rollouts of TRL's files; each file contains one step.
 
     The reward is the sum of the reward functions' columns, as in TRL without ``reward_weights``;
     :mod:`outrider.importers.trl_rewards` finds the columns. TRL writes NaN as null. If a reward function's column is

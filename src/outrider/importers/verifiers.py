@@ -1,9 +1,11 @@
 """Reads rollouts of the ``verifiers`` library, and of prime-rl, which saves rollouts in the same format.
 
-- ``traces.jsonl`` of verifiers 0.4.0 (``eval``) and prime-rl of August 2026 (``rollouts/step_N/{train,eval}/
-  {all,effective}/``): one episode per line, with the ``traces`` of its agents. Each trace is a graph of messages with
-  tokens, log-probabilities and, from prime-rl, advantages. verifiers 0.2 wrote one trace per line.
-- prime-rl's trace stream, since September 2026: :mod:`outrider.importers.trace_stream`.
+- ``traces.jsonl``, written by ``eval`` of verifiers 0.4.0, and by prime-rl of August 2026 in
+  ``rollouts/step_N/{train,eval}/{all,effective}/``: one episode per line, with the ``traces`` of its agents. Each trace
+  is a graph of messages with tokens, log-probabilities and, from prime-rl, advantages. verifiers 0.2 wrote one trace
+  per line.
+- ``traces/stream/*.jsonl`` of prime-rl since September 2026. :mod:`outrider.importers.trace_stream` describes the
+  files.
 - ``results.jsonl`` of ``vf-eval`` up to 0.3.1, and ``step_N/{train,eval}_rollouts.jsonl`` of prime-rl until mid 2026:
   one rollout per line, with ``prompt``, ``completion``, ``reward``, ``example_id``. See
   :mod:`outrider.importers.vf_eval`.
@@ -41,7 +43,7 @@ NOT_TRAINED = "not in an effective batch"
 
 
 def recognises(head: Head) -> bool:
-    """Whether a file is JSON lines of episodes, traces, updates or results."""
+    """Whether a file has JSON lines in one of this module's formats."""
     episode, trace = {"traces", "task"} <= head.names, {"nodes", "rewards"} <= head.names
     return head.kind == "json" and (episode or trace or is_update(head.names) or is_result(head.first))
 
@@ -56,8 +58,8 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
     rollout, with advantages, into the folder ``effective``. A rollout is read only once: from ``effective`` if it is
     there; otherwise, it is read from ``all`` and marked as not trained on.
 
-    In the trace stream, every rollout occurs once, and annotations show which rollouts were trained on, and at which
-    step. If a part of the stream is missing, a warning is added to the notes.
+    In prime-rl's newer trace stream, every rollout occurs once. Separate annotation files show which rollouts were
+    trained on, and at which step. If a part of the stream is missing, a warning is added to the notes.
 
     Evaluations in several folders (each with one environment and model) are kept separate.
     """
@@ -106,7 +108,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
 def _source(folder: str) -> EvaluationSource:
     """Return the environment and the model, read from ``vf-eval``'s folder name ``<environment>--<model>/<id>``.
 
-    For any other folder name, ``run`` is the folder's name.
+    Any other folder name becomes the result's ``run``.
 
     >>> _source("gsm8k--org--model/5f3a"), _source("first")
     (EvaluationSource(run='org--model', task='gsm8k', file='5f3a'), EvaluationSource(run='first', task='', file=''))
@@ -117,7 +119,7 @@ def _source(folder: str) -> EvaluationSource:
 
 
 def _by_run(chunks: Sequence[Path]) -> dict[Path, list[Path]]:
-    """Group chunks by their ``traces`` folder."""
+    """Group the files of trace streams by run, that is, by their ``traces`` folder."""
     found: dict[Path, list[Path]] = {}
     for path in chunks:
         found.setdefault(path.parent.parent, []).append(path)
@@ -125,8 +127,7 @@ def _by_run(chunks: Sequence[Path]) -> dict[Path, list[Path]]:
 
 
 def _learned(values: Mapping[str, Any], update: TraceUpdate) -> dict[str, Any]:
-    """Return the values that annotations add to a rollout. A rollout that was in no training batch is marked as
-    unused."""
+    """Return the values that an update adds to a rollout. A rollout from no training batch is marked as unused."""
     trains = values["split"] == "train"
     learned: dict[str, Any] = {"unused": "" if update.trained or not trains else NOT_TRAINED}
     if update.step is not None:
@@ -247,7 +248,7 @@ def _mean(nodes: Sequence[Mapping[str, Any]], name: str) -> float | None:
 
 
 def _reward(rewards: Mapping[str, Any]) -> float | None:
-    """Return the weighted sum of rewards (plain numbers in verifiers 0.2); None if nothing was scored."""
+    """Return the weighted sum of rewards; None if there are no rewards. In verifiers 0.2, rewards have no weights."""
     scores = [
         reward["score"] * reward.get("weight", 1.0) if isinstance(reward, Mapping) else reward
         for reward in rewards.values()

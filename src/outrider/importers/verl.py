@@ -1,8 +1,8 @@
 """Reads verl's ``<trainer.rollout_data_dir>/<step>.jsonl``, and the files in ``trainer.validation_data_dir``.
 
-The format is that of both trainers of verl 0.9.1: ``input``, ``output`` (decoded texts without special tokens),
-``gts``, ``score``, ``step``, and other values that the reward function returned, such as ``acc`` and ``pred``.
-Validation adds ``reward``. The newer trainer adds ``uid``, whose form is ``<prompt>_<rollout>_<output>``.
+The format is that of verl 0.9.1. A line has ``input`` and ``output`` (decoded texts without special tokens), ``gts``,
+``score`` and ``step``. It also has all other values that the reward function returned, such as ``acc`` and ``pred``.
+Validation adds ``reward``. Verl's V1 trainer adds ``uid``, in the form ``<prompt>_<rollout>_<output>``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def recognises(head: Head) -> bool:
 
 
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
-    """Yield verl's rollouts, one file per step.
+    """Yield the rollouts of verl's files; each file contains one step.
 
     ``acc`` is read as success (1) or failure (0). Any other value of ``acc`` is not a verdict. For example, verl's
     reward managers store a shaped score in ``acc`` if the reward function returns no accuracy. Lines with ``reward``
@@ -41,7 +41,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
 
     If lines have no ``uid``, the responses to one prompt in a step form a group. A prompt that occurs twice in a step
     has twice as many responses as other prompts. These responses are split into two groups, in the order of the file,
-    and the prompt is counted (see :func:`_repeated`).
+    and a note reports the number of such prompts (see :func:`_repeated`).
     """
     run = OneRun()
     for path in paths:

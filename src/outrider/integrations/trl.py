@@ -1,5 +1,5 @@
-"""Runs a recipe in TRL's ``GRPOTrainer``: the recipe's advantage estimation, and as much of the recipe's rollout
-allocation as TRL supports.
+"""Trains in TRL's ``GRPOTrainer`` with the advantages of an Outrider recipe. Recipes that TRL does not support, such as
+recipes with a varying number of rollouts per prompt, are rejected.
 
 TRL's loss accepts one advantage per token. Therefore, after TRL has generated and scored the rows of all processes, the
 trainer replaces TRL's advantages with the recipe's. The module is written for TRL 1.16.0, and is tested on a CPU with
@@ -57,11 +57,11 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
 
     Args:
         model, reward_funcs, args, *others, **options: arguments of ``GRPOTrainer``; ``args`` is required.
-        recipe: a ``Recipe``, or a recipe's name or YAML file, which is loaded with ``load_recipe`` in the default
-            setting. The recipe's method must match ``args``: ``GRPOConfig(..., **grpo_config(recipe))``.
+        recipe: a ``Recipe``, or a name or YAML file for ``load_recipe``. ``args`` must agree with the recipe, as in
+            ``GRPOConfig(..., **grpo_config(recipe))``.
         chain: a credit chain instead of a recipe; ``args`` then sets all other parts of the method.
-        success_at: minimum reward of a success. If None, rewards must be exactly the values that verdicts are mapped
-            to. A recipe sets these values in its ``reward``. For a chain, rewards must be 0 and 1, or -1 and 1.
+        success_at: minimum reward of a success. If None, every reward must be a value in the recipe's ``reward``
+            section. With a ``chain``, rewards must then be 0 and 1, or -1 and 1.
 
     Raises:
         UserError: TRL is missing or has another version, or does not support the recipe or chain with these ``args``.

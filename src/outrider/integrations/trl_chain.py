@@ -1,6 +1,4 @@
-"""Holds the credit chain (advantage components) of a TRL trainer, with its inputs and its success rule, and checks
-TRL's options.
-"""
+"""The credit chain (sequence of advantage components) of a TRL trainer, and checks of TRL's options."""
 
 from __future__ import annotations
 
@@ -43,8 +41,8 @@ class CarriedChain(NamedTuple):
     def of(
         recipe: str | Path | Recipe | None, chain: Sequence[Described] | None, success_at: float | None, args: Any
     ) -> CarriedChain:
-        """Return the credit chain that ``recipe`` or ``chain`` describes. A recipe's method must match ``args`` (a
-        ``GRPOConfig``).
+        """Return the chain of ``recipe`` or ``chain``, whichever is given. ``args``, a ``GRPOConfig``, must agree with
+        a recipe.
 
         Raises:
             UserError: neither or both of ``recipe`` and ``chain`` are given, or TRL does not support the chain.
@@ -67,7 +65,8 @@ class CarriedChain(NamedTuple):
         """Return which rows succeed.
 
         Raises:
-            UserError: ``success_at`` is None, and no set in ``verdicts`` contains all rewards.
+            UserError: ``success_at`` is None, and the rewards do not all belong to one set in ``verdicts``, such as 0
+                and 1.
         """
         # compare in float32, the type of TRL's rewards, since 0.7 in float32 is below 0.7 in float64
         if self.success_at is not None:

@@ -46,14 +46,14 @@ _OFF = {  # options of TRL that recipes lack, with the values that turn these op
 
 
 def grpo_config(recipe: Recipe) -> dict[str, Any]:
-    """Return the arguments of TRL's ``GRPOConfig`` for a recipe's method: ``GRPOConfig(output_dir, **grpo_config(r))``.
+    """Translate a recipe into arguments of TRL's ``GRPOConfig(output_dir, **grpo_config(recipe))``.
 
     The arguments set the number of rollouts (``num_generations``), the sampling distribution and response limit, the
     policy loss with its denominators, the KL penalty, and the passes over a batch. They turn off all other terms of
     TRL's loss. With one optimizer step per generation batch, TRL's loss equals the recipe's loss up to rounding.
 
-    The arguments do not include sections for which TRL has its own arguments: ``model``, ``policy``, ``task``,
-    ``reward``, ``engine``, ``train``, ``evaluate``, ``seed``, and all of ``learn`` except ``epochs`` and
+    These sections of the recipe are not translated, since TRL has its own arguments for them: ``model``, ``policy``,
+    ``task``, ``reward``, ``engine``, ``train``, ``evaluate``, ``seed``, and ``learn`` except ``epochs`` and
     ``minibatches``.
 
     Raises:
@@ -79,7 +79,7 @@ def grpo_config(recipe: Recipe) -> dict[str, Any]:
 
 
 def refuse_other_values(recipe: Recipe, args: Any) -> None:
-    """Raise UserError for the first ``GRPOConfig`` argument that differs from the recipe's method."""
+    """Raise UserError if a ``GRPOConfig`` argument differs from the value in ``grpo_config(recipe)``."""
     for key, value in grpo_config(recipe).items():
         if (given := getattr(args, key)) != value:
             of = f"explore.0.n of recipe {recipe.name!r}" if key == "num_generations" else f"recipe {recipe.name!r}"

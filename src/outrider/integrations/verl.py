@@ -2,9 +2,9 @@
 
 A credit chain is a recipe's sequence of advantage components. Verl passes rewards, masks and the ``uid`` of each row's
 prompt to an estimator, but not log-probabilities, entropies, branches or step numbers. A chain that needs such data is
-rejected at registration. Verl passes only a micro-batch to a loss. Surrogates can therefore be registered, but token
-selections, which need the whole optimizer batch, cannot. Verl's own configuration sets the aggregation, the KL penalty
-and the entropy bonus.
+rejected at registration. Verl passes only a micro-batch to a loss. Therefore, policy losses per token (surrogates) can
+be registered. Selections of tokens over a whole optimizer batch (``objective.select``) cannot. Verl's own configuration
+sets the aggregation, the KL penalty and the entropy bonus.
 
 The module is written for verl 0.9. Its functions are tested with verl's registries on a CPU, but no training with verl
 has been run.
@@ -60,8 +60,8 @@ def register_chain(name: str, chain: Sequence[Described], success_above: float |
 def register_loss(name: str, surrogate: Surrogate | str | Mapping[str, Any]) -> Callable[..., Any]:
     """Register a surrogate (policy loss per token) as verl's ``actor.policy_loss.loss_mode=NAME``; return the loss.
 
-    Verl's rollout correction weights the token losses, and verl's ``loss_agg_mode`` aggregates them. The papers that
-    introduced ``gmpo`` and ``clip`` with ``ratio: sequence`` use the aggregation ``seq-mean-token-mean``.
+    Verl's rollout correction weights the token losses, and verl's ``loss_agg_mode`` aggregates them. For the surrogates
+    ``gmpo`` and ``clip: {ratio: sequence}``, the original papers aggregate with ``seq-mean-token-mean``.
 
     Raises:
         UserError: the surrogate does not exist, or one of its options is invalid.

@@ -4,8 +4,8 @@ Verl's trainer passes only rewards, masks and the ``uid`` of each row to an esti
 unique ``uid``, under which the row's advantages are stored. In verl's V1 trainer, the task runner creates both the
 manager and the trainer in one process, so no communication between processes is needed.
 
-The estimator checks every row. The run ends if a row is missing, duplicate or unknown, or has a different length or
-reward.
+The estimator checks every row. The run ends if a row is missing, duplicate or unknown, or if a row's length or reward
+has changed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _PADDING = "pad"  # uid prefix of rows that verl adds to fill a batch; such rows
 
 
 class AdvantageRow(NamedTuple):
-    """The advantages of a row for verl's trainer, with the reward and length that the trainer's row must have.
+    """The stored advantages of a row. The row from verl's trainer must have the same reward and the same number of
+    tokens.
 
     Attributes:
         reward: the row's reward. The reward is 0 if the verifier failed, because a NaN would make verl's mean rewards

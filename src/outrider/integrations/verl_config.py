@@ -1,8 +1,7 @@
 """Translates a recipe into a configuration of verl's V1 trainer, and rejects unsupported recipes. Experimental.
 
-Some keys determine the training, and therefore belong to the method. The rollout manager
-(:mod:`outrider.integrations.verl_manager`) rejects a run in which one of these keys has another value. All other keys,
-such as the length of the run and its devices, may be changed.
+The rollout manager (:mod:`outrider.integrations.verl_manager`) rejects a run in which the user has changed a key that
+determines the training. All other keys, such as the length of the run and its devices, may be changed.
 
 docs/verl.md documents the behaviour of verl 0.9.1 on which this translation relies.
 """
@@ -42,7 +41,7 @@ class VerlSettings(NamedTuple):
 
 
 def verl_settings(recipe: Recipe) -> VerlSettings:
-    """Return the configuration with which verl trains a recipe.
+    """Translate a recipe into verl's configuration.
 
     Raises:
         UserError: verl does not support the recipe. The message names the recipe's key and the values that verl

@@ -35,7 +35,8 @@ def verl_config_command(name: str, overrides: Sequence[str], setting: str | None
 
 
 def load_for_verl(name: str, overrides: Sequence[str], setting: str | None) -> Recipe:
-    """Load a recipe for verl. Since verl samples with another engine, the off-policy correction is on by default.
+    """Load a recipe for verl. Since verl samples and trains with different engines, off-policy correction is on by
+    default.
 
     Raises:
         UserError: the recipe does not exist, or an override sets a key in ``engine``, although verl is the engine.

@@ -1,6 +1,4 @@
-"""The data set for verl, whose items are placeholders that the manager replaces with problems from the recipe's task.
-Experimental.
-"""
+"""The data set for verl. Its items are placeholders, since the recipe's task provides the problems. Experimental."""
 
 from __future__ import annotations
 

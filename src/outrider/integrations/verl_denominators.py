@@ -3,8 +3,8 @@ r"""Chooses verl's loss aggregation so that verl's loss has the denominators of 
 Verl aggregates the policy term, the KL term and the entropy term in the same way over all rows, and divides by its own
 denominators. Without a KL penalty and an entropy bonus, the loss is homogeneous in the advantages: a positive factor on
 a row's advantages multiplies the row's loss. The weights :math:`w` of :mod:`outrider.objective.weights` contain the
-stream weights and denominators of the whole optimizer batch. Therefore, the advantages are multiplied by these weights,
-and verl only sums the token losses (``token-sum``):
+stream weights and denominators of the whole optimizer batch. Therefore, each advantage :math:`A` is multiplied by its
+weight, and verl only sums the token losses (``token-sum``):
 
 .. math:: \sum_t -g_t(w_t A_t) = \sum_t -w_t\, g_t(A_t)
 

@@ -1,4 +1,4 @@
-"""The rollout manager for verl's V1 trainer, which plans every step with a recipe's ``explore``. Experimental.
+"""The rollout manager for verl's V1 trainer, which runs a recipe's exploration stages. Experimental.
 
 No training with verl has been run. docs/verl.md lists the parts that have been run.
 """
@@ -32,9 +32,10 @@ _STATE = "outrider.json"
 class ExploreManager:
     """The class for verl's ``actor_rollout_ref.rollout.agent.agent_loop_manager_class``.
 
-    Verl passes a batch of prompts and waits for rows of these prompts. From a training batch, the manager uses only the
-    step number and the ``uid`` of each prompt, since the recipe's task provides the problems. The manager runs the
-    stages of the recipe one after another: for each stage, it plans requests, samples rollouts and verifies them.
+    Verl passes a batch of prompts to the manager, and waits for rows with the ``uid`` of these prompts. From a training
+    batch, the manager uses only the step number and the ``uid`` of each prompt, since the recipe's task provides the
+    problems. The manager runs the stages of the recipe one after another: for each stage, it plans requests, samples
+    rollouts and verifies them.
 
     Args:
         config: verl's whole configuration, as written by ``outrider verl-config``.
@@ -153,7 +154,9 @@ class SaveExplorer:
 
 
 def _refuse_other_method(config: Any, recipe: Recipe) -> None:
-    """Raise UserError if verl's configuration and ``verl_settings`` have different values for a key of the method."""
+    """Raise UserError if a key that the recipe fixes (``verl_settings(recipe).method``) has another value in verl's
+    configuration.
+    """
     from omegaconf import OmegaConf
 
     for key, expected in verl_settings(recipe).method.items():

@@ -1,4 +1,4 @@
-"""Records the rollouts and metrics of a run with verl in a run folder, without checkpoints. Experimental."""
+"""Writes the rollouts and metrics of a verl run into a run folder, which has no checkpoints. Experimental."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from outrider.runs.folder import RunFolder
 class Records:
     """Writes every rollout with its advantages, and the metrics of every step, for ``outrider report``.
 
-    No file is written before the first step, since only the step's number shows whether the run is new or resumed.
+    No file is written before :meth:`begin`, whose ``step`` shows whether the run is new or resumed.
     """
 
     def __init__(self, path: Path, recipe: Recipe) -> None:

@@ -1,8 +1,8 @@
 """Converts the rows of a step to the format of verl's TransferQueue. Experimental.
 
-Each row is a separate session with the key ``{uid of a prompt}_{session}_0``. The ``uid`` may belong to any prompt in
-verl's batch, since rows need not answer verl's prompts. In the queue, the prompt of a row consists of the original
-prompt and the row's prefix.
+Each row has the key ``{uid of a prompt}_{session}_0``, where verl numbers the rollouts of a prompt as sessions. The row
+need not answer the prompt with this ``uid``, since the recipe's task provides the problems. In the queue, the prompt of
+a row consists of the original prompt and the row's prefix.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class QueuedRow(NamedTuple):
 
 
 def session_keys(uids: Sequence[str], groups: Sequence[str]) -> list[str]:
-    """Return a key for each row. Groups are assigned to prompts in round-robin order, and the rows of a group become
-    sessions of the assigned prompt.
+    """Return a key ``{uid}_{session}_0`` for each row. Groups get the uids in round-robin order, and the rows of one
+    uid are numbered.
 
     >>> session_keys(["u", "v"], ["a", "a", "b", "c", "b"])
     ['u_0_0', 'u_1_0', 'v_0_0', 'u_2_0', 'v_1_0']

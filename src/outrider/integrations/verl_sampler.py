@@ -28,7 +28,8 @@ class Client(Protocol):
 
 
 class VerlSampler:
-    """Samples every rollout with a separate request. For a branch, the request's prompt includes the branch's prefix.
+    """Samples every rollout with a separate request. If a rollout continues a prefix of another rollout, the request's
+    prompt includes this prefix.
 
     Verl syncs the weights, and returns their version with every answer. If this version differs from the step's weight
     version, the run ends with an error. Verl limits the number of concurrent requests. A request that verl has lost is
@@ -96,7 +97,7 @@ class VerlSampler:
         return SampledTokens(np.array(ids, np.int32), np.array(logprobs, np.float32), None, self._stop(job, ids))
 
     def _stop(self, job: Job, ids: list[int]) -> StopReason:
-        """Return why a response ended. The reason is inferred, since verl reports only that the response ended."""
+        """Return why a response ended. Verl does not report the reason, so it is inferred from the tokens."""
         if ids[-1] in job.asked["stop_token_ids"]:
             return StopReason.STOP
         text = self._tokenizer.decode(ids, skip_special_tokens=True) if job.asked["stop"] else ""

@@ -27,11 +27,11 @@ from outrider.train.metrics import step_metrics
 
 
 class MadeStep(NamedTuple):
-    """The rows of a step in the order of their groups, and the groups themselves, which contain all rollouts to record.
+    """The rows of a step, in the order of their groups, and the groups with all rollouts, for the run's records.
 
     Attributes:
         uids: the ``uid`` of each row.
-        metrics: the stages' metrics, and the metrics that Outrider reports in every step.
+        metrics: metrics of the exploration stages, and the metrics that Outrider reports in every step.
     """
 
     rows: list[WeightedRow]
@@ -41,7 +41,7 @@ class MadeStep(NamedTuple):
 
 
 class StepMaker:
-    """The recipe's explorer, verifier and advantage estimation, with the sampler that all stages use.
+    """Makes the steps of a recipe: samples and verifies rollouts, and estimates their advantages.
 
     Attributes:
         advantages: the current step's advantages for verl's trainer.
@@ -63,9 +63,9 @@ class StepMaker:
         """Explore, verify and estimate advantages for one step, and store the advantages for verl's trainer.
 
         Raises:
-            UserError: the step has no rows, or has more rows than verl's optimizer batch. The error is also raised if
-                the step has fewer rows than the fixed number by which verl divides, or if the rows' sampling
-                temperature differs from the recipe's.
+            UserError: the step has no rows, or more rows than verl's optimizer batch. The error is also raised if the
+                rows' sampling temperature differs from the recipe's, or if the step has fewer rows than the optimizer
+                batch and verl divides the loss by the size of the batch.
         """
         recipe = self.recipe
         self.sampler.version = step - 1

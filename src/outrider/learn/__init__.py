@@ -1,3 +1,3 @@
-"""Learning: trains with packed forward and backward passes and a single optimizer; the gradients do not depend on how
-rows are divided into micro-batches.
+"""Trains the policy with packed forward and backward passes and one optimizer. The gradients do not depend on how rows
+are divided into micro-batches.
 """

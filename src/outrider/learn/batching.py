@@ -43,9 +43,9 @@ def micro_batches(rows: Sequence[Sized], tokens: int, shares: bool = True) -> li
     """Pack rows into micro-batches of at most ``tokens`` tokens; a longer row gets its own micro-batch.
 
     Args:
-        shares: whether rows with the same context share one computation of this context in a micro-batch, as in packed
-            rows (:mod:`outrider.model.packing`). If so, each further row with this context counts as its own tokens
-            plus a quarter of the context's tokens, which is the cost of attention.
+        shares: whether a context that several rows of a micro-batch share is computed only once
+            (:mod:`outrider.model.packing`). If so, a further row with this context counts as its ``token_ids``, plus a
+            quarter of the context's tokens for attention to the context.
     """
     return _filled(_ordered(rows, shares), tokens, shares)
 
@@ -100,7 +100,7 @@ def _runs(rows: Sequence[Sized], parts: int) -> list[list[Sized]]:
 
 
 def _filled(rows: Sequence[Sized], tokens: int, shares: bool) -> list[list[Sized]]:
-    """Cut rows, in order, into batches of at most ``tokens`` computed tokens; a longer row gets its own batch."""
+    """Cut rows, in order, into batches of at most ``tokens`` tokens, counted as in :func:`micro_batches`."""
     batches: list[list[Sized]] = []
     room, contexts = 0, set[bytes]()
     for row in rows:
@@ -122,5 +122,5 @@ def _load(rows: Sequence[Sized]) -> int:
 
 
 def _again(row: Packable) -> int:
-    """Return the cost, in tokens, of a row whose context is already in the pass."""
+    """Return the cost, in tokens, of a row whose context another row of the micro-batch already has."""
     return len(row.token_ids) + len(row.context_ids) // _REPEATED

@@ -26,8 +26,8 @@ class Training(NamedTuple):
     Attributes:
         weights: trained weights, by name.
         optimizer: the optimizer whose state is saved or loaded.
-        counts: plain data to save: step counts and the state of the objective.
-        reference: the reference policy's values of the trained weights, if they may differ from the initial values.
+        counts: step counts and the state of the loss, as plain Python values.
+        reference: weights of the reference policy, by name; empty if the reference is always the initial model.
     """
 
     weights: Mapping[str, Parameter]
@@ -49,8 +49,8 @@ class CheckpointFiles(Protocol):
         ...
 
     def load(self, folder: Path, training: Training) -> dict[str, Any]:
-        """Load files written by :meth:`save` on any number of ranks, and return the counts. Every rank must call this
-        method.
+        """Load files that :meth:`save` has written, possibly with another number of ranks. Return the saved ``counts``.
+        Every rank must call this method.
 
         Raises:
             UserError: the checkpoint is from another model.

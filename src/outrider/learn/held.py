@@ -32,14 +32,14 @@ class HeldModel(Protocol):
     files: CheckpointFiles
 
     def statistics(self, rows: Sequence[Packable], temperature: float, top: int = 0) -> TokenStatistics:
-        """Return the statistics of the tokens after the context, concatenated over this rank's rows in order. Include
-        the ``top`` most likely tokens at each position.
+        """Return log-probabilities and entropies of the ``token_ids`` of this rank's rows, concatenated in order.
+        Include the log-probabilities of the ``top`` most likely tokens at each position.
         """
         ...
 
     def idle(self, mine: int) -> Iterator[Tensor]:
-        """Yield a loss for each empty pass of this rank. A rank with fewer passes (``mine``) than other ranks must run
-        empty passes first. The losses are 0 and depend on all trained parameters.
+        """Yield a loss of 0 for each pass without rows. A rank with fewer passes (``mine``) than other ranks must run
+        passes without rows first. These losses depend on all trained parameters.
         """
         ...
 
@@ -54,8 +54,8 @@ class HeldModel(Protocol):
         ...
 
     def assembled(self, adapter: bool = False) -> PreTrainedModel | None:
-        """Return the whole model on rank 0, and None on other ranks. With ``adapter``, only the adapter of the returned
-        model has weights. Every rank must call this method.
+        """Return the whole model on rank 0, and None on other ranks. With ``adapter``, weights outside the adapter may
+        be missing. Every rank must call this method.
         """
         ...
 
@@ -64,7 +64,7 @@ class WholeModel:
     """A replicated model; gradients are summed over processes.
 
     Args:
-        model: the model, prepared for ``path``.
+        model: the model, set up by :func:`outrider.sample.ready.ready`.
         ranks: the processes of the run.
         dtype: dtype of matmuls.
     """

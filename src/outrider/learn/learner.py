@@ -23,7 +23,7 @@ PolicyWriter = Callable[[Path, dict[str, Any]], None]
 
 
 class Loss(Protocol):
-    """The part of an objective that a learner uses: methods for a step, an optimizer batch, and a micro-batch."""
+    """A loss function, with methods that the learner calls for each step, optimizer batch and micro-batch."""
 
     @property
     def needs(self) -> LossNeeds: ...
@@ -31,7 +31,7 @@ class Loss(Protocol):
     def begin(
         self, rows: Sequence[WeightedRow], logprobs: Logprobs, one_update: bool = False
     ) -> tuple[Sequence[WeightedRow], dict[str, float]]:
-        """Return the rows of a step for training, and metrics of the step.
+        """Prepare the rows of a step, for example with off-policy corrections. Return the prepared rows, and metrics.
 
         ``one_update``: whether all rows are in one update, after which the learner calls :meth:`end`.
         """
@@ -73,11 +73,11 @@ class Updated(NamedTuple):
 
     Attributes:
         metrics: see :func:`updates`.
-        lost_groups: ids of groups whose optimizer batches were all skipped as non-finite.
+        lost_groups: ids of groups without any update, because the loss or the gradient was never finite.
         notices: messages for the user.
-        logprobs: for each row of the step, the float32 log-probabilities of the row's own tokens. They come from the
+        logprobs: for each row of the step, the float32 log-probabilities of the row's ``token_ids``. They come from the
             forward pass of the row's last update, that is, from the weights before that update. The entry is None for a
-            row that was in no forward pass. The list is empty if the engine does not return log-probabilities.
+            row that was in no forward pass. The list is empty if the learner does not record log-probabilities.
     """
 
     metrics: dict[str, float]
@@ -100,13 +100,13 @@ class Learner(Protocol):
         """Train on the rows of one step; ``progress`` in [0, 1] is the position in the learning-rate schedule.
 
         Raises:
-            ValueError: the rows have different log-probability modes, or a truncated mode (top-p, top-k).
+            ValueError: the rows' log-probabilities have different temperatures, or are restricted by top-p or top-k.
         """
         ...
 
     def logprobs(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
-        """Return, on every rank, the log-probabilities of each row's own tokens (the tokens after the context) under
-        the current weights, in the rows' log-probability mode.
+        """Return, on every rank, the log-probabilities of each row's ``token_ids`` under the current weights, at the
+        rows' temperature.
         """
         ...
 
@@ -140,9 +140,7 @@ class EntropyLearner(Protocol):
     """A learner with access to the full distribution of every token."""
 
     def entropies(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
-        """Return, on every rank, the entropies (in nats) of the distributions at each row's own tokens (the tokens
-        after the context).
-        """
+        """Return, on every rank, the entropies (in nats) of the distributions at each row's ``token_ids``."""
         ...
 
 
@@ -174,21 +172,21 @@ def updates(
 ) -> Updated:
     """Run the updates of one training step: epochs over optimizer batches, each of which consists of whole groups.
 
-    The metrics contain the diagnostics as means over trained tokens, the number of trained ``tokens`` (counted once per
-    use), and the mean ``loss`` of the updates. They also contain the last gradient norm, the last learning rate, and
-    the counts ``updates``, ``skipped_no_signal``, ``skipped_nonfinite`` and ``rows_skipped``. If a service trains the
-    policy, ``trained_tokens`` is the number of tokens sent to the service, including prompts and padding rows. The
-    objective adds its own metrics.
+    The metrics contain the loss's diagnostics, such as ``entropy``, as means over trained tokens, and the mean ``loss``
+    of the updates. ``tokens`` is the number of trained tokens, counted anew in every epoch. The metrics also contain
+    the last gradient norm, the last learning rate, and the counts ``updates``, ``skipped_no_signal``,
+    ``skipped_nonfinite`` and ``rows_skipped``. If a service trains the policy, ``trained_tokens`` is the number of
+    tokens sent to the service, including prompts and padding rows. The objective adds its own metrics.
 
     Args:
         logprobs: computes the learner's log-probabilities on demand.
         optimizer_step: trains on one batch, and returns the diagnostics summed over the batch's tokens, the number of
             these tokens (``tokens``), and counts such as ``updates``.
-        seen: returns the ``logprobs`` of :class:`Updated`. If the learner does not record log-probabilities, ``seen``
-            is None.
+        seen: returns the log-probabilities from the updates' forward passes (``logprobs`` of :class:`Updated`). None if
+            the learner does not record log-probabilities.
 
     Raises:
-        ValueError: the rows have different log-probability modes, or a truncated mode (top-p, top-k).
+        ValueError: the rows' log-probabilities have different temperatures, or are restricted by top-p or top-k.
     """
     refuse_modes(rows)
     rows = [replace(row, place=place) for place, row in enumerate(rows)]

@@ -42,12 +42,13 @@ class LocalLearner:
     """Trains a causal language model with AdamW.
 
     ``update`` gets all rows on every rank; each rank computes its share of the rows, and gradients are summed. Rows
-    that cannot change the gradient are skipped, but stay in every denominator. An optimizer batch with a non-finite
-    loss or gradient, or without any advantage, is skipped and counted. All log-probabilities of a step must have the
-    same mode (temperature, top-p and top-k), since a ratio of log-probabilities of different modes has no meaning.
+    that cannot change the gradient are skipped, but still count in the denominators of the loss. An optimizer batch is
+    skipped if its loss or gradient is not finite, or if none of its rows can change the gradient. The metrics count
+    skipped batches. All log-probabilities of a step must have the same mode (temperature, top-p and top-k), since a
+    ratio of log-probabilities of different modes has no meaning.
 
     Args:
-        model: the model, prepared for ``path`` (:func:`outrider.sample.ready.ready`).
+        model: the model, set up by :func:`outrider.sample.ready.ready`.
         loss: the objective.
         ranks: the processes of the run.
         dtype: dtype of matmuls. Trained weights, gradients and optimizer state stay float32.
@@ -100,8 +101,8 @@ class LocalLearner:
         return self.held.whole
 
     def logprobs(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
-        """Return, on every rank, the log-probabilities of each row's own tokens (the tokens after the context) under
-        the current weights, in the rows' log-probability mode.
+        """Return, on every rank, the log-probabilities of each row's ``token_ids`` under the current weights, at the
+        rows' temperature.
 
         Each rank computes its share of the rows.
         """
@@ -109,9 +110,7 @@ class LocalLearner:
             return self._statistics(rows, 0)
 
     def entropies(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
-        """Return, on every rank, the entropies (in nats) of the distributions at each row's own tokens (the tokens
-        after the context).
-        """
+        """Return, on every rank, the entropies (in nats) of the distributions at each row's ``token_ids``."""
         with self.ranks.linked():
             return self._statistics(rows, 1)
 
@@ -178,8 +177,8 @@ class LocalLearner:
     def save(self, folder: Path) -> None:
         """Write a checkpoint into a folder; every rank must call this method, unless ``held.whole`` is true.
 
-        The checkpoint contains the trained weights, the optimizer state and the counts. It also contains the reference
-        if the recipe resets the reference; otherwise, the reference is the initial model.
+        The checkpoint contains the trained weights, the optimizer state, step counts and the state of the loss. It also
+        contains the reference policy if the recipe resets the reference; otherwise, the reference is the initial model.
 
         Raises:
             UserError: writing to the disk fails.
@@ -335,9 +334,7 @@ class LocalLearner:
 
 
 class Slot(NamedTuple):
-    """A row, and the position of its first own token (token after the context) when the own tokens of all rows are
-    concatenated.
-    """
+    """A row, and the position of its first token in the concatenated ``token_ids`` of all rows."""
 
     row: WeightedRow
     start: int

@@ -117,12 +117,12 @@ class LearnOptions(Options):
 
     @property
     def tokens_of_a_pass(self) -> int:
-        """``micro_tokens`` as a number; for ``auto``, the maximum."""
+        """``micro_tokens`` as a number: ``MICRO_TOKENS`` for ``auto``."""
         return MICRO_TOKENS if self.micro_tokens == AUTO else self.micro_tokens
 
     @property
     def recomputes(self) -> bool:
-        """Whether activations are recomputed; for ``auto``, this is False."""
+        """Whether activations are recomputed; False for ``gradient_checkpointing: auto``."""
         return self.gradient_checkpointing is True
 
     def warm(self, steps: int, updates: int) -> float:

@@ -19,7 +19,7 @@ class Processes(Protocol):
         ...
 
     def linked(self) -> AbstractContextManager[None]:
-        """Context manager in which the devices of all ranks synchronise with each other."""
+        """Return a context manager for a block in which the devices of the ranks wait for each other."""
         ...
 
 

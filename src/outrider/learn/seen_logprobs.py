@@ -1,4 +1,4 @@
-"""Log-probabilities from the forward passes of a step's updates, for the records."""
+"""Keeps the log-probabilities that the forward passes of a step's updates compute."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from outrider.record.row import WeightedRow
 
 
 class SeenLogprobs:
-    """The log-probabilities of each row in its last optimizer batch.
+    """Collects each row's log-probabilities from the last optimizer batch that contained the row.
 
     No extra pass is needed: the values stay on the device until all updates of the step are done, and are then copied
     in one transfer.
@@ -31,8 +31,8 @@ class SeenLogprobs:
         self._last.update((row.place, self._batch) for row in rows)
 
     def add(self, rows: Sequence[WeightedRow], logprobs_N: Tensor) -> None:
-        """Store the log-probabilities of one of this rank's micro-batches. ``N`` is the number of own tokens (tokens
-        after the context) in ``rows``.
+        """Store the log-probabilities of one of this rank's micro-batches. ``N`` is the number of ``token_ids`` in
+        ``rows``.
         """
         self._parts.append((self._batch, [row.place for row in rows], logprobs_N.detach()))
 
@@ -45,7 +45,7 @@ class SeenLogprobs:
         batch.
 
         Args:
-            sizes: number of own tokens in each row.
+            sizes: number of ``token_ids`` in each row.
             ranks: the processes of the run, each of which has computed the log-probabilities of its share of the rows.
         """
         ends = np.cumsum([0, *sizes])

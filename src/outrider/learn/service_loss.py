@@ -19,8 +19,8 @@ def named_loss(options: ObjectiveOptions) -> NamedLoss | None:
     """Return the Tinker protocol's built-in loss that has the same gradient as an objective; None if there is no such
     loss.
 
-    The advantage is multiplied by the mask of a selection that excludes tokens, by the off-policy correction and by the
-    stream weight. Outrider's objective bounds log ratios to ±20; services do not bound log ratios.
+    Excluded tokens, the off-policy correction and stream weights are supported by every loss, since they only multiply
+    the advantages. Outrider's objective bounds log ratios to ±20; services do not bound log ratios.
 
     >>> named_loss(ObjectiveOptions(surrogate={"clip": [0.2, 0.28]}))
     NamedLoss(name='ppo', config={'clip_low_threshold': 0.8, 'clip_high_threshold': 1.28})

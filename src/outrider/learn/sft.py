@@ -21,8 +21,8 @@ from outrider.tasks.turn_task import TurnTask
 
 
 def solution_row(policy: Policy, problem: Problem, prompts: bool = False) -> WeightedRow:
-    """Return a row with the prompt as context, and with the solution and the end token as the row's own tokens (the
-    tokens that are trained). With ``prompts``, all tokens except the first are own tokens.
+    """Return a row with the prompt as context, and with the solution and the end token as trained tokens. With
+    ``prompts``, all tokens except the first are trained.
 
     Raises:
         UserError: the problem has no solution.
@@ -37,8 +37,9 @@ def solution_row(policy: Policy, problem: Problem, prompts: bool = False) -> Wei
 
 
 def demonstration_row(policy: Policy, task: TurnTask, problem: Problem) -> WeightedRow:
-    """Return a row with the prompt as context, a demonstration as own tokens, and the environment's replies as
-    observed tokens."""
+    """Return a row with the prompt as context and a demonstration as response. The response includes the environment's
+    replies, which are not trained.
+    """
 
     def encode(text: str) -> list[int]:
         return list(policy.tokenizer(text, add_special_tokens=False)["input_ids"])
@@ -54,9 +55,7 @@ def demonstration_row(policy: Policy, task: TurnTask, problem: Problem) -> Weigh
 
 
 def imitating(policy: Policy, options: SftOptions) -> LocalLearner:
-    """Return a learner that trains ``policy`` in place to raise the likelihood of target tokens. The learner uses the
-    policy's compute path.
-    """
+    """Return a learner that trains ``policy`` in place to raise the likelihood of target tokens."""
     if policy.path.name != "plain":
         use_plans(policy.model)
     path = policy.path

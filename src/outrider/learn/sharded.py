@@ -131,7 +131,7 @@ class ShardedModel:
 
 
 class _Statistics(torch.nn.Module):
-    """Wraps the learner's computation in an outermost module, since FSDP gathers weights when a module is called."""
+    """Does the learner's computation in a module, since FSDP gathers weights only when a module is called."""
 
     def __init__(self, model: PreTrainedModel, path: ComputePath, dtype: torch.dtype) -> None:
         super().__init__()
@@ -142,9 +142,7 @@ class _Statistics(torch.nn.Module):
 
 
 def _without_weights(model: PreTrainedModel) -> PreTrainedModel:
-    """Return a copy of the model that has no weights (its tensors are on the meta device). Assembled weights can be
-    loaded into the copy.
-    """
+    """Return a copy of the model that has no weights (its tensors are on the meta device)."""
     memo: dict[int, Tensor] = {}  # marks tensors as already copied for deepcopy
     for tensor in [*model.parameters(), *model.buffers()]:
         empty = torch.empty_like(tensor, device="meta")

@@ -1,17 +1,17 @@
-r"""Training with a Tinker service: Outrider computes credit, selections and denominators, and the service computes
-gradients.
+r"""Trains with a Tinker service: Outrider computes advantages and the weights of tokens in the loss, and the service
+computes gradients.
 
 A service offers a few built-in losses for rows with one advantage per token. If the objective is one of these losses,
-the advantages are multiplied by all factors of the objective. The gradient of any other objective is linear in the
-gradients of log-probabilities,
+the advantages are multiplied by all other weights of the objective, such as 1 / denominator. The gradient of any other
+objective is linear in the gradients of log-probabilities,
 
 .. math:: \nabla L = \sum_t \frac{\partial L}{\partial \log\pi_t} \nabla \log\pi_t,
 
 so the service returns log-probabilities, Outrider computes the factors in float64, and the service gets the loss
 :math:`-\sum_t \rho_t a_t` with :math:`a_t = -\partial L / \partial \log\pi_t` and old log-probabilities equal to the
 current log-probabilities. Then :math:`\rho = 1`, and the gradient is the sum above. For such an objective, training
-costs one additional forward pass. The protocol's weighted cross-entropy is not used, because a service that averages a
-row's losses divides by the sum of the weights, which may be close to 0 or negative.
+costs one additional forward pass. The protocol's weighted cross-entropy is not used: a service that averages a row's
+losses divides by the sum of the weights. This sum may be close to 0 or negative.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ class TinkerLearner:
             raise disk_refused(folder, error) from error
 
     def save(self, folder: Path) -> None:
-        """Save the weights and the optimizer state on the service. Write the path of the saved state and the counts to
-        disk.
+        """Save the weights and the optimizer state on the service. Write the path of the saved state, step counts and
+        the state of the loss to disk.
         """
         place = self.service.save(_new_name())
         counts = {"optimizer_steps": self.optimizer_steps, "steps": self.steps, "loss": self.loss.state_dict()}
@@ -179,7 +179,7 @@ class TinkerLearner:
         old_logprobs: Sequence[NDArray[np.floating]],
         advantages: Sequence[NDArray[np.floating]],
     ) -> list[ServiceRow]:
-        """Return the rows in the service's format. Rows with advantage 0 are added until their number is one for which
+        """Return the rows in the service's format. Rows with advantage 0 are added, to reach a number of rows for which
         the service has compiled its computation.
         """
         total = self._filled(len(rows))
@@ -198,7 +198,7 @@ class TinkerLearner:
 
 
 def _factors(row: WeightedRow) -> NDArray[np.float64]:
-    """Return the advantage of each token after the context, multiplied by all factors of the policy term."""
+    """Return the advantage of each of the row's ``token_ids``, multiplied by all weights of row and token."""
     factors_N = row.weight * row.trainable_N * row.advantages_N
     for given in (row.importance_N, row.keeps_N):
         if given is not None:

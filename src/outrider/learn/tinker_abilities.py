@@ -41,8 +41,8 @@ class Abilities:
     clipping: bool = True
 
     def factor(self, length: int, rows: int) -> float:
-        """Return a factor for the advantages. With this factor, the service's gradient equals the gradient of the sum
-        over tokens and rows.
+        """Return the factor by which advantages must be multiplied, so that the service sums the losses of tokens and
+        rows instead of averaging them.
 
         >>> Abilities(row_mean=True, batch_mean=True).factor(length=8, rows=3)
         24.0
@@ -107,8 +107,8 @@ class _Probe:
         self._last = seen[-1]
 
     def moved(self, rate: float, calls: int = 1, rows: int = 1, length: int = _LENGTH, clip: float = 0.0) -> float:
-        """Return the change of the token's log-probability in one step. Before the step, gradients are accumulated in
-        ``calls`` calls, each with ``rows`` copies of one row.
+        """Run one optimizer step, and return the change of the probed token's log-probability. Before the step,
+        gradients are accumulated in ``calls`` calls, each with ``rows`` copies of one row.
         """
         for _ in range(calls):
             self._service.backward([_row(length, 1.0)] * rows, "importance_sampling", trainer=self._trainer)
@@ -117,7 +117,7 @@ class _Probe:
         return self._last - before
 
     def fitting_rate(self) -> float:
-        """Return a learning rate that changes the token's log-probability measurably."""
+        """Return a learning rate with which one step changes the probed token's log-probability measurably."""
         rate = 1e-5 * _EPSILON
         for _ in range(9):
             if abs(moved := self.moved(rate)) >= self._least:
@@ -131,7 +131,7 @@ class _Probe:
 
 
 def _row(length: int, advantage: float) -> ServiceRow:
-    """Return a row of the given length; the measured token has the same position for every length."""
+    """Return a row of ``length`` tokens, in which only the probed token has an advantage."""
     ids = np.resize(_IDS, length)
     advantages = np.zeros(length - 1)
     advantages[_LENGTH - 2] = advantage

@@ -62,16 +62,16 @@ def find_bend(
     The bend :math:`\tau` is the best of up to 200 candidates in the middle 80 % of the points. Residuals of
     neighbouring steps are correlated. Therefore, residuals are resampled in blocks, to answer two questions:
 
-    1. *Is there a bend?* The statistic is the share of the straight line's squared error that the best bend removes.
-       The best bend always removes some error, so the statistic is compared with its values for ``resamples`` simulated
-       curves without a bend. Each of these curves is the straight line plus resampled residuals of the *two* segments,
-       because residuals of the straight line would contain the bend as noise.
-    2. *Where is the bend, and how steep are the segments?* The two segments are fitted again to ``resamples`` curves,
-       each of which consists of the fitted segments plus resampled residuals. The intervals come from these fits.
+    1. *Is there a bend?* The statistic is the relative decrease in squared error from the straight line to the best two
+       segments. Two segments always fit better, so the statistic is compared with its values for ``resamples``
+       simulated curves without a bend. A simulated curve is the straight line plus resampled residuals of the *two*
+       segments, since residuals of the straight line are larger if there is a bend.
+    2. *Where is the bend, and how steep are the segments?* The intervals come from fits to ``resamples`` simulated
+       curves with a bend. Each of these curves is the fitted two segments plus resampled residuals.
 
     The curve ``levels off`` if the bend is significant and the late slope is at most ``plateau`` times as steep as the
-    early slope. Falling curves, such as entropy, are handled in the same way. If the bend is found at an end of the
-    middle 80 % of the points, the true bend may be outside this range.
+    early slope. Falling curves, such as entropy, are handled in the same way. If the first or the last candidate is the
+    best, the true bend may be outside the middle 80 % of the points.
 
     Degenerate cases: points with NaN or infinity in x or y are excluded and counted. An exactly straight curve has no
     bend. The p-value is never below 1 / (resamples + 1).
@@ -79,9 +79,8 @@ def find_bend(
     Raises:
         ValueError: x and y differ in length, x does not increase, or ``resamples < 1``.
 
-    Source: STILL report, arXiv 2508.07534, section 3.2.2: the stages of training, which the authors of the report mark
-    by eye. Hansen 1996, Econometrica 64: the search for a bend with a bootstrap test. Künsch 1989, Annals of Statistics
-    17: block bootstrap.
+    Source: STILL report, arXiv 2508.07534, section 3.2.2, which divides training into stages by eye. Hansen 1996,
+    Econometrica 64: the search for a bend with a bootstrap test. Künsch 1989, Annals of Statistics 17: block bootstrap.
 
     >>> x = np.arange(60.0)
     >>> found = find_bend(x, np.minimum(x, 20) + np.sin(7 * x))
@@ -117,7 +116,7 @@ def find_bend(
 
 
 class _Candidates:
-    """All candidate bends for the x of a curve, fitted together.
+    """The candidate bends for curves with the points ``x_N``. All candidates are evaluated together.
 
     Let :math:`q_k` be the hinge function of candidate k, made orthogonal to straight lines and scaled to unit length.
     So bend k reduces the squared error of the straight line by :math:`(q_k y)^2`.
@@ -147,7 +146,7 @@ class _Candidates:
         return np.asarray(self.line(y_N) + (y_N @ unit_N) * unit_N, dtype=np.float64)
 
     def gain(self, y_BN: Floats) -> Floats:
-        """Return, for each row, the share of the straight line's squared error that the best bend removes."""
+        """Return, for each curve (row), the relative decrease in squared error from the line to the best bend."""
         removed_B = np.square(y_BN @ self.unit_KN.T).max(axis=1)
         total_B = np.square(y_BN - y_BN.mean(axis=1, keepdims=True)).sum(axis=1)
         error_B = total_B - np.square(y_BN @ self.slope_N)

@@ -48,9 +48,9 @@ def block_length(residuals_N: Floats) -> int:
 
     .. math:: \ell = \Big\lceil \Big(\frac{2 \rho}{1 - \rho^2}\Big)^{2/3} n^{1/3} \Big\rceil
 
-    with the lag-1 autocorrelation :math:`\rho` and :math:`n` points. This length is optimal for the mean of a
-    first-order autoregressive process. The length is 1 (single residuals) if the autocorrelation is not positive, and
-    never more than a quarter of the points.
+    with the lag-1 autocorrelation :math:`\rho` and :math:`n` points. For the mean of a first-order autoregressive
+    process, this length minimises the error of the estimated variance. The length is 1 (single residuals) if the
+    autocorrelation is not positive, and never more than a quarter of the points.
 
     Source: Carlstein 1986, "The use of subseries values for estimating the variance of a general statistic from a
     stationary sequence", Annals of Statistics 14.

@@ -1,5 +1,6 @@
-"""Computes bootstrap intervals over problems. They show how much a metric would vary on other problems of the same
-kind."""
+"""Computes bootstrap intervals over problems, which show how much a metric would vary on other problems of the same
+kind.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +48,9 @@ def bootstrap_mean(
     resampled, because the variation of values between problems already includes sampling noise. The interval accounts
     for the choice of problems, but not for the seed of a training run.
 
-    If a problem has several values, for example from groups of several steps, ``problems_P`` contains the problem of
-    each value. The values of one problem are correlated, so they are always drawn together. The mean of a resample is
-    over all values in the resample.
+    If problems have several values, for example one per training step, ``problems_P`` names the problem of each value.
+    The values of one problem are correlated, so they are always drawn together. The mean of a resample is over all
+    values in the resample.
 
     Degenerate cases: NaN values are excluded, and ``problems`` counts only problems with a known value. The interval is
     NaN for ``resamples = 0`` or fewer than two problems. If all values are equal, the interval has width 0, which is
@@ -59,7 +60,7 @@ def bootstrap_mean(
     Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8.
 
     Raises:
-        ValueError: the numbers of values and problems differ.
+        ValueError: ``values_P`` and ``problems_P`` differ in length.
 
     >>> bootstrap_mean([1.0, 0.0, 1.0, 0.0, float("nan")])
     Interval(value=0.5, low=0.0, high=1.0, problems=4)

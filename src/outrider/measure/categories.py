@@ -1,5 +1,6 @@
-"""Assigns tokens to categories by lists of words: formal reasoning, logical structure, metacognition, sentence
-support."""
+"""Assigns tokens to categories by word lists. The built-in categories are formal reasoning, logical structure,
+metacognition (such as "let me check") and semantic support (such as "the").
+"""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ from outrider.measure.tally import Tally
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Paired differences, after minus before, over all problems, over one level or over one test set.
+    """Paired differences, after minus before, over all problems, over one difficulty level or over one test set.
 
     Attributes:
-        level: the level's label or the test set's name; ``"all"`` for all problems.
+        level: the difficulty level or the test set; ``"all"`` for all problems.
         pass_at: the difference in pass@k for every k that both evaluations have; the key is k.
-        majority, greedy: differences in majority@n and in greedy success.
+        majority, greedy: differences in majority@n and in the accuracy of greedy decoding.
         entropy: difference in nats per token, over problems for which both evaluations recorded entropies.
     """
 
@@ -38,8 +38,8 @@ class Comparison:
 
     Attributes:
         before, after: the two evaluations.
-        overall, levels: the paired differences over all problems (``overall``), and over the problems of each level
-            that both evaluations have (``levels``, in the order of ``before``).
+        overall: paired differences over all common problems.
+        levels: paired differences per difficulty level, in the order of ``before``.
         test_sets: differences per test set; empty if the common problems come from a single test set.
         problems: number of common problems.
         unpaired: number of problems that only one evaluation has, which are excluded from all differences.
@@ -77,7 +77,9 @@ def compare(before: Evaluation, after: Evaluation) -> Comparison:
 
 
 def paired(before: Evaluation, after: Evaluation) -> list[tuple[Tally, Tally]]:
-    """Return pairs of counts for the problems that both evaluations have, in the order of ``before``."""
+    """Return the counts of responses before and after, for each problem that both evaluations have, in the order of
+    ``before``.
+    """
     known = {tally.problem: tally for tally in after.tallies}
     return [(tally, known[tally.problem]) for tally in before.tallies if tally.problem in known]
 
@@ -98,8 +100,8 @@ def _entropy(pairs: Sequence[tuple[Tally, Tally]], resamples: int, seed: int) ->
     """Return the difference in mean entropy. All tokens have equal weights, so each mean is a ratio of sums over
     problems.
 
-    To first order in the variation between problems, the ratio r is the mean over problems of ``r + (nats - r * tokens)
-    / mean(tokens)``.
+    For the interval, each ratio r is linearised as the mean over problems of ``r + (nats - r * tokens) /
+    mean(tokens)``, where ``nats`` is a problem's sum of entropies.
     """
     known = [pair for pair in pairs if all(t.entropy_tokens for t in pair)]
     if not known:

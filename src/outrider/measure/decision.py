@@ -1,4 +1,6 @@
-"""Measures how clearly two models differ: problems won and lost, decisive problems, and the sample sizes needed."""
+"""Measures how clearly two models differ: problems won and lost, problems on which the result depends, and the sample
+sizes needed.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ class Decision:
             equal (tied).
         clearly_won, clearly_lost: numbers of problems on which the second model's pass rate is significantly higher
             (clearly won) or significantly lower (clearly lost).
-        decisive: number of decisive problems (:func:`decisive_problems`); None if the interval includes 0.
+        decisive: smallest number of problems whose removal makes the interval of ``difference`` include 0; None if the
+            interval already includes 0.
         needed_problems, needed_samples: how many problems (:func:`problems_needed`), or how many samples per problem
             (:func:`samples_needed`), are needed to detect a difference of this size. None if the interval already
             excludes 0, or if no number would be enough.
@@ -54,7 +57,8 @@ def decide(pairs: Sequence[tuple[Tally, Tally]], resamples: int = 2000, seed: in
     Pairs in which one model has no verified sample are excluded. ``resamples`` and ``seed`` are passed to
     :func:`bootstrap_mean`. The function imports scipy.
 
-    Degenerate cases: if there are no pairs, all counts are 0 and ``difference`` is NaN.
+    Degenerate cases: if there are no pairs, the numbers of won, lost and tied problems are 0, and ``difference`` is
+    NaN.
     """
     known = [(b, a) for b, a in pairs if b.scorable and a.scorable]
     changes_P = differences(known, 1)
@@ -89,8 +93,7 @@ def decisive_problems(changes_P: ArrayLike, resamples: int = 2000, seed: int = 0
     """Return the smallest number of problems whose removal makes the interval of the mean change include 0.
 
     The problems that changed most in the direction of the mean are removed first, since these problems affect the mean
-    most. :func:`bootstrap_mean` computes the interval. The search starts at the number for which a normal approximation
-    of the interval would include 0. If the number of decisive problems is small, the difference depends on few problems
+    most. :func:`bootstrap_mean` computes the interval. If the result is small, the difference depends on few problems
     and could disappear on a slightly different set of problems.
 
     Degenerate cases: the result is None if the interval over all problems includes 0, or if there is no such interval.

@@ -13,8 +13,8 @@ from outrider.arrays import Floats, Ints
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weights:
-    """Cumulative advantage of groups as a function of observed accuracy. Arrays have one entry per accuracy bin,
-    starting with the lowest accuracy.
+    """Total absolute advantage of a group, as a function of the group's observed accuracy. Arrays have one entry per
+    accuracy bin, starting with the lowest accuracy.
 
     The first bin holds groups without a success. The last bin holds groups without a failure; their advantages are 0
     under any baseline that compares the members of a group. The other bins have equal width and include their upper
@@ -58,10 +58,10 @@ def cumulative_advantage(
     NaN if the rollout could not be verified. ``advantage_R`` is the advantage, or NaN if there is none.
 
     ``counted_R`` selects the rollouts from which the accuracy is computed. If None, all verified rollouts are used. The
-    sum of advantages is always over the whole group. If only the first-stage rollouts count, the curve shows how an
-    allocation schedule treats problems with equal first-stage accuracy, as the DARS paper shows for its schedules ET
-    and HW. If all rollouts count, the curve describes the final batch. Exclude branches and rollouts from seeded
-    prompts, since their success does not estimate a problem's accuracy.
+    sum of advantages is always over the whole group. For a method that samples a few rollouts and then allocates more,
+    select the first rollouts. The result then shows how the method treats problems with equal initial accuracy, as in
+    the DARS paper. Do not select rollouts that continue another rollout or whose prompt has exemplars, since their
+    success does not estimate a problem's accuracy.
 
     The result is a curve over the *observed* accuracy. ``benchmarks/studies/cumulative_advantage.py`` computes the
     exact curve over the *true* pass rate. The two curves differ most at the ends, since a group without a success has

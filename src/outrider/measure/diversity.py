@@ -21,10 +21,9 @@ def distinct_at_k(answers: Sequence[str], k: int) -> float:
 
     .. math:: \sum_a \Big[ 1 - \binom{n - n_a}{k} \Big/ \binom{n}{k} \Big]
 
-    Here, ``n`` is the number of answers, and ``n_a`` is the number of answers equal to ``a``. Each term is pass@k, with
-    the ``n_a`` answers equal to ``a`` counted as successes. The estimate is unbiased for every ``k <= n``, so models
-    with different numbers of rollouts are comparable. The result is NaN if ``n < k``. ``""`` does not count as an
-    answer.
+    Here, ``n`` is the number of answers, and ``n_a`` is the number of answers equal to ``a``. The term of answer ``a``
+    is pass@k with ``n_a`` successes. The estimate is unbiased for every ``k <= n``, so models with different numbers of
+    rollouts are comparable. The result is NaN if ``n < k``. ``""`` does not count as an answer.
 
     Raises:
         ValueError: ``k < 1``.
@@ -43,11 +42,11 @@ class TextDiversity:
     """n-gram statistics of responses, with one entry per problem (suffix ``_P``) or per response (suffix ``_R``).
 
     Attributes:
-        problems: sorted labels of the problems, in the order of the entries per problem.
+        problems: sorted labels of the problems, in the same order as the entries of ``_P`` arrays.
         responses_P: number of responses per problem.
         duplicates_P: number of responses with the same tokens as an earlier response to the problem.
-        overlap_P, novelty_P: means over all responses to the problem for which the value is defined; NaN if there are
-            no such responses.
+        overlap_P, novelty_P: mean overlap and mean novelty of the responses to each problem, without NaN values; NaN if
+            all values are NaN.
         overlap_R, novelty_R: overlap and novelty of each response, in the given order. See :func:`text_diversity` for
             the cases in which a value is NaN.
     """
@@ -74,24 +73,22 @@ def text_diversity(
         \text{novelty}(i) = \sum_{g:\, c_j(g) = 0\, \forall j} c_i(g) \Big/ \sum_g c_i(g) \quad (n = N)
 
     with ``N = order``. Overlap is the BLEU score of a response with all other responses as references, as in self-BLEU.
-    Overlap has no brevity penalty, since one of many references usually has a similar length. Overlap has no smoothing,
-    so if there is no match for even one order n, the overlap is 0. Overlap is 1 for a response that is part of another
-    response, and 0 if the response shares no ``N``-gram with the other responses. Novelty is the share of ``N``-grams
-    that no other response has.
+    Overlap has no brevity penalty, since one of many references usually has a similar length. Overlap has no smoothing:
+    if one :math:`p_n` is 0, the overlap is 0. Overlap is 1 if another response contains the whole response, and 0 if no
+    other response contains any of its ``N``-grams. Novelty is the share of ``N``-grams that no other response has.
 
     ``responses`` are token ids (arrays or lists) or words (lists of strings, see :func:`words`). ``problem_R`` contains
     the problem of each response. If None, all responses are to one problem. Responses are not compared in pairs: the
     cost is one sort of all n-grams per order, O(tokens log tokens) for all problems together.
 
     Degenerate cases: orders n above the response's length do not count in the overlap, and the overlap is NaN for an
-    empty response. Novelty is NaN for a response with fewer than ``N`` tokens. Overlap and novelty are NaN if a problem
-    has only one response.
+    empty response. Novelty is NaN for a response with fewer than ``order`` tokens. Overlap and novelty are NaN if a
+    problem has only one response.
 
     Raises:
         ValueError: ``order < 1``, or the numbers of labels and responses differ.
 
-    Source: self-BLEU, Zhu et al. 2018 (Texygen), arXiv 1802.01886; modified precision, Papineni et al. 2002. The STILL
-    report gives no formula for its "answer diversity".
+    Source: self-BLEU: Zhu et al. 2018 (Texygen), arXiv 1802.01886; modified precision: Papineni et al. 2002.
 
     >>> found = text_diversity([[1, 2, 3], [1, 2, 4], [1, 2, 3]], order=2)
     >>> found.overlap_R.round(3).tolist(), found.novelty_R.tolist()

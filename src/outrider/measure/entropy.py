@@ -3,10 +3,10 @@ r"""Statistics of the policy's token entropies: means by relative position, and 
 Exact entropies are :math:`H_t = -\sum_v \pi(v \mid s_t) \log \pi(v \mid s_t)` in nats, over the full distribution. If
 only log-probabilities of the sampled tokens exist, the *surprisal* :math:`-\log \pi(y_t \mid s_t)` replaces the
 entropy. For tokens sampled at temperature 1 without top-p or top-k, mean surprisal is an unbiased estimate of mean
-entropy; a single surprisal is not an entropy. In this case, quantiles, and statistics of the tokens with the highest
-values, therefore describe surprisal. The estimate is biased for groups that depend on the sampled tokens: categories,
-outcomes and, through the response's length, relative positions. Reports must state whether they show entropy or
-surprisal.
+entropy. A single surprisal is not an entropy, so quantiles, and statistics of the highest values, then describe
+surprisal only. Means by group are biased if the groups depend on the sampled tokens, such as groups by category, by
+outcome or by relative position (which depends on the response's length). Reports must state whether they show entropy
+or surprisal.
 
 Source: STILL report, arXiv 2508.07534, Eq. 3.
 """
@@ -28,8 +28,8 @@ def by_relative_position(values_T: ArrayLike, lengths_R: ArrayLike, starts_R: Ar
     1).
 
     The means show whether entropy is U-shaped over the response. Every token has the same weight, so long responses
-    have more weight. For a branch, ``starts_R`` is the length of its prefix, which has no values. See
-    :func:`relative_bins` for branches and short responses.
+    have more weight. If a response continues a prefix of another rollout, ``starts_R`` is the length of the prefix,
+    which is not in ``values_T``. See :func:`relative_bins` for short responses.
 
     Raises:
         ValueError: the sum of the lengths is not the number of tokens.
@@ -49,11 +49,11 @@ class Spread(NamedTuple):
     """The distribution of token entropies.
 
     Attributes:
-        quantiles: quantiles in nats, by level in [0, 1].
+        quantiles: quantiles of token entropy in nats; the key 0.5, for example, is the median.
         threshold: the smallest entropy among the forking tokens (the tokens with the highest entropies).
         carried: share of the total entropy that belongs to the forking tokens; NaN if the total entropy is 0. If
-            several tokens have exactly the threshold entropy, only some of them may count, so that the forking tokens
-            make up ``share`` of all tokens.
+            several tokens have exactly the threshold entropy, only as many of them count as the number of forking
+            tokens allows.
     """
 
     quantiles: dict[float, float]
@@ -66,12 +66,12 @@ def spread(
     levels: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.8, 0.95, 0.99),
     share: float = 0.2,
 ) -> Spread:
-    """Return quantiles of token entropy, and the share of total entropy in the ``share`` of tokens with the highest
-    entropies.
+    """Return quantiles of token entropy, and how much of the total entropy belongs to the forking tokens. The forking
+    tokens are the ``share`` of tokens with the highest entropies.
 
     NaN values are excluded. If there are no values, all results are NaN.
 
-    Source: Wang et al. 2025, arXiv 2506.01939, for the highest 20 % as forking tokens.
+    Source: Wang et al. 2025, arXiv 2506.01939, who call the 20 % of tokens with the highest entropies forking tokens.
 
     >>> spread([0.0, 0.0, 0.0, 1.0, 3.0], levels=[0.5], share=0.2)
     Spread(quantiles={0.5: 0.0}, threshold=3.0, carried=0.75)

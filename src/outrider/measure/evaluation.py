@@ -30,13 +30,12 @@ class Summary:
     Attributes:
         level: the level's label or the test set's name; ``"all"`` for all problems.
         pass_at: unbiased pass@k for k = 1, 2, 4, …, n. ``pass_at[1]`` is avg@n, the mean success.
-        majority: majority@n, the success of the most frequent answer; unknown (NaN, 0 problems) if no response in the
-            whole evaluation has an answer text.
+        majority: majority@n, the success of the most frequent answer; NaN if no response in the evaluation has an
+            answer text.
         greedy: success rate of greedy decoding.
         problems, samples, scorable: number of problems, number of responses, and number of responses that could be
             verified.
-        voteless: number of problems for which the majority is 0 because no response had an answer (a vote), although
-            responses to other problems had answers.
+        voteless: number of problems that count with majority 0, because no response to the problem had an answer.
         truncated, unparseable: shares of ``samples`` that were truncated, or in which no answer was found.
         timeouts, errors: number of responses, including greedy ones, for which the verifier exceeded its time limit
             (timeouts) or failed (errors).

@@ -21,8 +21,7 @@ class Exchange:
 
     Attributes:
         excluded: number of pairs with a NaN or infinite value.
-        why_not: the reason why a and b could not be estimated, in which case all numbers are NaN; ``""`` if a and b
-            were estimated.
+        why_not: why a and b could not be estimated (all numbers are then NaN); ``""`` if a and b were estimated.
         a, b: the two parameters, with intervals.
         ceiling: b - a, which is the performance R at zero entropy *if* the law holds down to H = 0.
         explained: coefficient of determination of the fit; NaN if the performance is constant.
@@ -42,16 +41,17 @@ class Exchange:
 
     @property
     def identified(self) -> bool:
-        """Whether a and b could be estimated."""
+        """Whether the parameters ``a`` and ``b`` could be estimated."""
         return not self.why_not
 
     @property
     def holds(self) -> bool:
-        """Whether the interval of a lies above 0, so that performance rises as entropy falls."""
+        """Whether the interval of the parameter ``a`` is above 0. Performance then rises as entropy falls."""
         return self.a.low > 0
 
     def at(self, entropy: float) -> IntervalBounds:
-        """Return the predicted R at an entropy in nats. The interval applies to the curve, not to a single noisy point.
+        """Return the predicted R at an entropy in nats. The interval is for the curve, without the noise of single
+        steps.
 
         >>> entropies = np.linspace(0.1, 1, 20)
         >>> round(fit_exchange(entropies, 0.9 - 0.2 * np.exp(entropies)).at(0.0).value, 6)
@@ -71,9 +71,9 @@ def fit_exchange(entropies_N: ArrayLike, rewards_N: ArrayLike, resamples: int = 
     .. math:: R^{(b)}_t = \hat R_t + e^{(b)}_t
 
     The law is fitted to every resample. The intervals contain the middle 95 % of these fits. The intervals account for
-    noise around the law, but not for a failure of the law outside the observed entropies or for the run's seed. The
-    curve fits well in every run in which reward and entropy change steadily, so a high value of ``explained`` is not
-    evidence for the law.
+    noise around the curve. They do not account for the run's seed, or for a failure of the law outside the observed
+    entropies. The curve fits well in every run in which reward and entropy change steadily, so a high value of
+    ``explained`` is not evidence for the law.
 
     Degenerate cases: pairs with a NaN or infinite value are excluded and counted. The parameters cannot be estimated
     from fewer than :data:`FEWEST` pairs, or if all entropies are (nearly) equal. For ``resamples = 0``, no intervals
@@ -82,8 +82,8 @@ def fit_exchange(entropies_N: ArrayLike, rewards_N: ArrayLike, resamples: int = 
     Raises:
         ValueError: the two arrays differ in length.
 
-    Source: Cui et al. 2025, arXiv 2505.22617, quoted by the STILL report, arXiv 2508.07534, section 3.1.
-    Block bootstrap: Künsch 1989, Annals of Statistics 17.
+    Source: Cui et al. 2025, arXiv 2505.22617; STILL report, arXiv 2508.07534, section 3.1. Block bootstrap: Künsch
+    1989, Annals of Statistics 17.
 
     >>> entropies = np.linspace(1.0, 0.2, 30)
     >>> found = fit_exchange(entropies, 0.9 - 0.2 * np.exp(entropies), resamples=0)
@@ -117,7 +117,7 @@ def fit_exchange(entropies_N: ArrayLike, rewards_N: ArrayLike, resamples: int = 
 
 
 def _line(scaled_N: Floats, rewards_BN: Floats) -> Floats:
-    """Return a and b for each row, in an array of shape ``[B, 2]``, computed from centred sums."""
+    """Return the least-squares a and b of the law for each row of ``rewards_BN``, in an array of shape ``[B, 2]``."""
     centred_N = scaled_N - scaled_N.mean()
     a_B = -(rewards_BN @ centred_N) / (centred_N @ centred_N)
     return np.stack([a_B, rewards_BN.mean(axis=1) + a_B * scaled_N.mean()], axis=1)

@@ -67,10 +67,9 @@ class Profile:
 
     def difference(self, first: Label, second: Label) -> Mean:
         """Return the mean of ``second`` minus the mean of ``first``, with its interval. ``n`` and ``responses`` are the
-        counts of the smaller group.
+        smaller of the two groups' numbers.
 
-        Both means use the same resamples. Therefore, the interval is valid both for groups that share responses, such
-        as groups by position, and for groups that do not, such as groups by outcome.
+        Both means use the same resamples, so the interval is valid whether or not responses have tokens in both groups.
         """
         a, b = self.groups.index(first), self.groups.index(second)
         one, other = self.means[a], self.means[b]
@@ -117,7 +116,9 @@ class Profile:
         return self._resampled(self.sums_RK, self.counts_RK, resamples, seed)
 
     def _resampled(self, sums_CK: Floats, counts_CK: Floats, resamples: int, seed: int) -> Profile:
-        """Return the profile with draws and intervals from resampled clusters, given each cluster's sums and counts."""
+        """Return this profile with bootstrap intervals, from the sum and the count of each cluster (such as a problem)
+        in each group.
+        """
         # a resample only changes the weights of the clusters' sums, so the token values are not needed
         draws = [(w_bC @ sums_CK, w_bC @ counts_CK) for w_bC in weights(len(sums_CK), resamples, seed)]
         draws_BK = np.concatenate([ratio(s, c) for s, c in draws]) if draws else np.empty((0, len(self.groups)))

@@ -20,8 +20,8 @@ def effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: Arr
 
     .. math:: I_n = \frac{\text{kept}_n}{k} - \frac{\text{replaced}_n}{k}
 
-    The effect is positive if the original token helped. The estimate is unbiased for every k, but has a standard error
-    of up to :math:`\sqrt{1 / (2k)}`. Therefore, use means rather than the effects of individual tokens. The mean
+    The effect is positive if the original token helped. The estimate is unbiased for every k. Its standard error is up
+    to :math:`\sqrt{1 / (2k)}`, so report means over many tokens, not the effects of individual tokens. The mean
     *absolute* effect is mostly noise (see :func:`squared_effects`). The number of continuations ``k`` may differ
     between positions.
 
@@ -47,7 +47,8 @@ def squared_effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike
 
     Here, :math:`\hat p` and :math:`\hat q` are the success rates with the kept and with the replaced token. Effects of
     both signs cancel in a mean, but squares do not. If no token matters, the expected corrected square is 0, while the
-    expected :math:`\hat I_n^2` is positive. The square root of a group's mean is the typical effect size of the group.
+    expected :math:`\hat I_n^2` is positive. For a group of tokens, the square root of the mean corrected square is the
+    typical effect size.
 
     Degenerate cases: the result is NaN for ``k = 1``, where noise and effect cannot be distinguished. Other cases are
     as in :func:`effects`.
@@ -65,8 +66,8 @@ def squared_effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike
 def by_position(effects_N: ArrayLike, relative_N: ArrayLike, responses_N: ArrayLike) -> Profile:
     """Return the mean effect by relative position in [0, 1), in three groups separated by ``EDGES`` (0.2 and 0.8).
 
-    ``responses_N`` is the response to which each position belongs. NaN effects and NaN positions are excluded and
-    counted, as in :func:`means_by_group`.
+    ``responses_N`` is the response to which each position belongs. NaN effects and NaN positions do not enter the
+    means; ``excluded`` in the result is their number.
 
     Source: STILL report, Figure 6(b).
 

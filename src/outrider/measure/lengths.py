@@ -1,5 +1,5 @@
-"""Computes statistics of response lengths: by outcome, for responses whose advantage a shaper increased (compared with
-other responses), and over training steps.
+"""Computes statistics of response lengths: by outcome, over training steps, and for responses whose advantage was
+increased by a shaper (such as a novelty bonus).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class Lengths(NamedTuple):
     """Lengths of the responses with one outcome, in tokens.
 
     Attributes:
-        outcome: outcome of the verdict. The value is ``"all"`` for all responses together, and ``"unverified"`` for
-            responses without a verdict.
+        outcome: the verifier's outcome, such as ``"correct"``; ``"all"`` for all responses together, and
+            ``"unverified"`` for responses that were not verified.
         responses: number of responses, including responses of unknown length.
         mean, std: mean and population standard deviation of known lengths; NaN if there are no known lengths.
         p10, median, p90, longest: interpolated quantiles and the maximum; NaN if there are no known lengths.
@@ -45,10 +45,11 @@ def lengths_by_outcome(
     """Return length statistics and the share of truncated responses. The first entry is for all responses; one entry
     for each outcome follows, the most frequent outcome first.
 
-    ``tokens_R`` is the number of tokens of each response, or NaN if unknown. ``outcome_R`` is the outcome of each
-    verdict, or None if there is no verdict. ``truncated_R`` is 1 for a truncated response, 0 for a complete response,
-    and NaN if unknown. If ``truncated_R`` is None, truncation is unknown for all responses. Truncated responses count
-    with their truncated length, so a mean over many truncated responses mostly reflects the token limit.
+    ``tokens_R`` is the number of tokens of each response, or NaN if unknown. ``outcome_R`` is the verifier's outcome
+    for each response, such as ``"correct"``, or None if the response was not verified. ``truncated_R`` is 1 for a
+    truncated response, 0 for a complete response, and NaN if unknown. If ``truncated_R`` is None, truncation is unknown
+    for all responses. Truncated responses count with their truncated length, so a mean over many truncated responses
+    mostly reflects the token limit.
 
     Raises:
         ValueError: the three sequences differ in length.
@@ -92,14 +93,16 @@ def _lengths(outcome: str, tokens_R: Floats, truncated_R: Floats) -> Lengths:
 
 
 class Shaped(NamedTuple):
-    """Lengths of shaped responses relative to one kind of reference, averaged over the shaped responses.
+    """Lengths of shaped responses compared with other responses of their groups. A shaped response is a response whose
+    advantage was increased by a shaper, such as a novelty bonus.
 
     Attributes:
-        reference: "correct", "group" or "unshaped", see :func:`shaped_lengths`.
+        reference: the responses of the group for comparison: "correct", "group" or "unshaped" (:func:`shaped_lengths`).
         z: mean z-score; NaN if no response has a z-score.
         z_error: standard error of ``z`` over shaped responses, which ignores the correlation within a group.
-        z_responses: number of shaped responses with a z-score, which requires a reference with a non-zero deviation.
-        ratio: mean over shaped responses of the length divided by the mean length of the reference.
+        z_responses: number of shaped responses with a z-score. A z-score needs reference responses of different
+            lengths.
+        ratio: mean ratio of a shaped response's length to the mean length of its reference responses.
         ratio_responses: number of shaped responses whose reference has a mean length above 0.
     """
 
@@ -121,13 +124,13 @@ def shaped_lengths(
               \text{ratio}_i = L_i / \mu_{\mathrm{ref}(i)}
 
     The results are averages over the shaped responses ``i``, whose advantage a shaper increased (for example for
-    novelty). The caller marks these responses. There are three references, which are parts of the group of ``i``.
-    ``correct`` contains the successes of the group, ``group`` contains all responses of the group, and ``unshaped``
-    contains the successes that were not shaped. The first two references are columns of XRPO's Table 7. These two
-    references include the shaped responses themselves, which biases z and ratio towards no difference. The bias grows
-    with the share of shaped responses. The reference ``unshaped`` has no such bias. The paper leaves three choices
-    open: Outrider uses the population standard deviation, gives equal weights to all shaped responses, and compares a
-    response only with its group in the same step.
+    novelty). The caller marks these responses. Each response ``i`` is compared with three sets of reference responses
+    from its group: ``correct`` (the successes), ``group`` (all responses) and ``unshaped`` (the successes that were not
+    shaped). ``correct`` and ``group`` are columns of XRPO's Table 7. These two references include the shaped responses
+    themselves, which biases z and ratio towards no difference. The bias grows with the share of shaped responses. The
+    reference ``unshaped`` has no such bias. The paper leaves three choices open: Outrider uses the population standard
+    deviation, gives equal weights to all shaped responses, and compares a response only with its group in the same
+    step.
 
     ``success_R`` is 1 or 0, or NaN if the response could not be verified. NaN lengths are excluded everywhere.
     Degenerate cases: a reference with zero deviation (one response, or equal lengths) gives no z-score. A reference
@@ -137,7 +140,8 @@ def shaped_lengths(
     Raises:
         ValueError: the arrays differ in length.
 
-    Source: XRPO, arXiv 2510.06672, appendix D.1 and Table 7 (z 0.257 and -0.280, ratio 1.040 and 0.991).
+    Source: XRPO, arXiv 2510.06672, appendix D.1 and Table 7 (for the two references: z 0.257 and -0.280, ratio 1.040
+    and 0.991).
 
     >>> found = shaped_lengths([30, 20, 10, 60], [0, 0, 0, 0], [1, 1, 1, 0], [1, 0, 0, 0])
     >>> {name: (round(row.z, 3), row.ratio) for name, row in found.items()}
@@ -188,11 +192,11 @@ class Drift(NamedTuple):
 
 
 def drift(step_S: ArrayLike, value_S: ArrayLike) -> Drift:
-    r"""Fit the trend of a metric, such as mean length, over the logarithm :math:`\log_2` of the training step.
+    r"""Fit a line to a metric, such as mean length, over :math:`\log_2` of the training step, by least squares.
 
-    The fit is by least squares. The logarithm suits metrics that change fast early in training and slowly later. The
-    standard error assumes independent residuals. Residuals of neighbouring steps are correlated, so the true standard
-    error may be about twice as large.
+    The logarithmic axis suits metrics that change fast early in training and slowly later. The standard error assumes
+    independent residuals. Residuals of neighbouring steps are correlated, so the true standard error may be about twice
+    as large.
 
     Degenerate cases: NaN values and step 0, which has no logarithm, are excluded. The result is NaN for fewer than
     three points, or if all points belong to one step.

@@ -13,9 +13,9 @@ def majority(answers: Sequence[str], success: Sequence[bool]) -> float:
     ``answers`` are compared as strings, so the verifier's answer extraction determines which answers are equal. ``""``
     is *no vote*: truncated and unparseable responses have no answer, so they must not count as equal answers.
 
-    Ties are resolved in expectation, not by order: each of ``m`` tied answers is chosen with probability ``1/m``. If
-    the verifier both accepted and rejected the same answer text (for example because of a wrong derivation), the
-    success of this answer is the accepted share of its votes.
+    Ties are resolved in expectation, not by order: each of ``m`` tied answers is chosen with probability ``1/m``. The
+    verifier may accept one response and reject another with the same answer text, for example because of a wrong
+    derivation. The success of this answer is then the share of its responses that were accepted.
 
     Degenerate cases: if there are no votes, the result is 0. Report the number of problems without votes next to the
     mean.
@@ -42,10 +42,10 @@ def majority(answers: Sequence[str], success: Sequence[bool]) -> float:
 def majority_or_unknown(answers: Sequence[str], success: Sequence[bool], settled: Sequence[bool]) -> float:
     """Return :func:`majority` over the verified responses to a problem; NaN if the answers are unknown.
 
-    A ``settled`` response was parsed and not truncated, so it has an answer, even if the verifier returned no answer
-    text. The majority is unknown (NaN) if no settled response has an answer text, or if a successful response has no
-    answer text. The majority is 0 if no response is settled. A failed response without an answer text does not count as
-    a vote if other responses have answer texts.
+    ``settled`` marks the responses that were parsed and not truncated. Such a response has an answer, but the verifier
+    may not have returned its text. The majority is unknown (NaN) if no settled response has an answer text, or if a
+    successful response has no answer text. The majority is 0 if no response is settled. A failed response without an
+    answer text does not count as a vote if other responses have answer texts.
 
     Degenerate cases: the result is NaN if there are no responses.
 

@@ -65,8 +65,7 @@ def powers_of_two(n: int) -> tuple[int, ...]:
 
 
 def shown_ks(known: Iterable[int]) -> list[int]:
-    """Return the values of k that tables show: 1, 8 and the largest known k. Values that are not in ``known`` are
-    omitted.
+    """Return the values of k for a table of pass@k: 1, 8 and the maximum, as far as they are in ``known``.
 
     >>> shown_ks([1, 2, 4, 8, 16]), shown_ks([1, 2, 4]), shown_ks([])
     ([1, 8, 16], [1, 4], [])

@@ -4,13 +4,13 @@ languages.
 The STILL report (arXiv 2508.07534, section 3.2.2, Figure 3d) tracks three kinds of faults over training. The report
 counts ``\boxed{`` to detect format violations, asks a language model to detect irrelevant content, and looks for
 Chinese characters to detect mixed languages. Outrider detects every kind with rules (:data:`RULES`) that need no model.
-Reports print each rule next to its results, so that the results of reports can be compared. A rule examines a single
-response and ignores whether it is correct.
+Outrider's reports print the definition of each rule next to its results. A rule examines a single response and ignores
+whether it is correct.
 
-The threshold of 0.31 for the redundancy of 3-grams is the only published threshold (STILL report, section 4.4.1, which
-defines the redundancy only in words). Outrider's authors chose the other thresholds. Among 1,200 reference solutions of
-GSM8K and MATH, the rules find one repetition, and no garbled text or mixed languages. Limitation: the rules detect
-scripts, not languages, so Spanish words in an English response are not detected.
+Only one threshold is published: 0.31 for the redundancy of 3-grams (STILL report, section 4.4.1). The report defines
+this redundancy only in words. Outrider's authors chose the other thresholds. Among 1,200 reference solutions of GSM8K
+and MATH, the rules find one repetition, and no garbled text or mixed languages. Limitation: the rules detect scripts,
+not languages, so Spanish words in an English response are not detected.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Response:
 
     Attributes:
         text: the response text without special tokens.
-        outcome: outcome of the verdict; None if the response was never verified.
+        outcome: the verifier's outcome, such as ``"correct"``; None if the response was never verified.
         stop: stop reason; None if unknown.
         marker: text that starts every answer (``\\boxed{``, ``####``); ``""`` if answers have no marker.
     """
@@ -56,8 +56,7 @@ class FaultRule:
     """A rule that computes a number for a response, and the threshold above which the response is faulty.
 
     Attributes:
-        name, kind: name of the rule in reports, and kind of fault. The kinds follow the STILL report, but with
-            repetition and garbling instead of irrelevant content.
+        name, kind: name of the rule in reports, and kind of fault.
         definition: text that defines the number and says when it is unknown; reports print this text verbatim.
         threshold: number above which a response is faulty.
         number: function that computes the number; NaN if the rule cannot decide.
@@ -105,10 +104,10 @@ def faults(
 ) -> list[Faults]:
     r"""Apply every rule of :data:`RULES` to every response; a response may break several rules.
 
-    ``outcomes`` has the outcomes of the verdicts, and ``stops`` the stop reasons of the rollouts. Either argument is
-    None if the values are unknown for all responses. If only the value of one response is unknown, the entry for this
-    response is None. ``marker`` is the start of an answer, such as ``\boxed{``. The cost is about 0.3 ms per 1,000
-    characters, so a report on a million responses should use a sample of a few thousand.
+    ``outcomes`` has the verifier's outcome for each response, and ``stops`` the reason why the response ended. Either
+    argument is None if the values are unknown for all responses. If only the value of one response is unknown, the
+    entry for this response is None. ``marker`` is the start of an answer, such as ``\boxed{``. The cost is about 0.3 ms
+    per 1,000 characters, so a report on a million responses should use a sample of a few thousand.
 
     Raises:
         ValueError: the sequences differ in length.

@@ -1,9 +1,9 @@
-"""Functions on token values of many responses, which are stored as one flat array and the lengths of the responses.
+"""Functions on the token values of many responses, stored in one flat array.
 
-All token metrics use this layout. ``values_T`` is the concatenation of all responses, with one value per token; the
-response of a branch excludes its prefix. ``lengths_R`` has the number of tokens of each response, in the same order,
-and sums to ``len(values_T)``. A response without tokens has length 0 and keeps its index. Arrays with the suffix ``_R``
-have one entry per response, regardless of its problem, so the number of responses may differ between problems.
+All token metrics use this layout. ``values_T`` is the concatenation of all responses, with one value per token. If a
+response continues a prefix of another rollout, the prefix is excluded. ``lengths_R`` has the number of tokens of each
+response, in the same order, and sums to ``len(values_T)``. A response without tokens has length 0 and keeps its index.
+Arrays with the suffix ``_R`` have one entry per response. The number of responses may differ between problems.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ def relative_bins(lengths_R: ArrayLike, bins: int, starts_R: ArrayLike = 0) -> I
 
     .. math:: \lfloor t \cdot \mathrm{bins} / L \rfloor, \qquad t = 0, \ldots, L - 1
 
-    The index is computed in exact integer arithmetic. L is the length of the whole response. The first ``starts_R``
-    tokens of a branch's response are its prefix, which has no values. A response with fewer tokens than ``bins`` leaves
-    some bins empty. The token of a one-token response is in the first bin.
+    Here, t is the position of a token in its response, and L is the length of the response. If a response continues a
+    prefix of another rollout, t and L include the ``starts_R`` tokens of the prefix, but these tokens have no bin. A
+    response with fewer tokens than ``bins`` leaves some bins empty. The token of a one-token response is in the first
+    bin.
 
     Raises:
         ValueError: ``bins < 1``.
@@ -67,9 +68,8 @@ def quantile_groups(values_N: ArrayLike, edges: tuple[float, ...] = (0.2, 0.8)) 
     """Return the quantile group of every value, from 0 (up to the first edge) to ``len(edges)`` (above the last edge).
 
     Equal values are always in the same group: all values that equal the quantile at an edge are in the group below the
-    edge. The quantile at an edge is the smallest value v such that at least the edge's share of all values is at most
-    v. Therefore, the groups below an edge together contain at least the edge's share of all values. NaN values have
-    group -1.
+    edge. For example, the quantile at the edge 0.2 is the smallest value for which at least 20 % of the values are
+    smaller or equal, so the groups below the edge contain at least 20 % of the values. NaN values have group -1.
 
     Degenerate cases: if all values are equal, all are in group 0.
 
@@ -95,8 +95,8 @@ def quantile_groups(values_N: ArrayLike, edges: tuple[float, ...] = (0.2, 0.8)) 
 def highest(values_N: ArrayLike, share: float = 0.2) -> Flags:
     r"""Mark the highest ``share`` of the values: the top :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)` values.
 
-    N is the number of values that are not NaN; NaN values are never marked. All values equal to the smallest marked
-    value are marked as well, so more values than this number may be marked.
+    Here, N is the number of values that are not NaN. NaN values are never marked. If values tie for the last place, all
+    tied values are marked.
 
     Raises:
         ValueError: ``share`` is not in (0, 1].

@@ -80,12 +80,12 @@ def largest_by_group(
     labels: Sequence[Label],
     share: float = 0.2,
 ) -> Profile:
-    """Return, for each group, the share of the group's tokens that changed most. The tokens that changed most are those
-    with the largest absolute changes; ``share`` is their fraction of all tokens.
+    """Return, for each group, how many of its tokens are among the tokens that changed most, as a share of the group.
+    The tokens that changed most are the ``share`` of all tokens with the largest absolute changes.
 
     If a group's tokens change as much as tokens overall, the group's value is ``share``. A larger value means that
-    training changes the group's tokens more. Ties are handled as in :func:`highest`. The bootstrap does not recompute
-    which tokens changed most.
+    training changes the group's tokens more. Ties are handled as in :func:`highest`. Bootstrap intervals of the result
+    treat the choice of these tokens as fixed.
 
     Source: STILL report, arXiv 2508.07534, Figure 5(a) (groups by perplexity) and section 3.2.2 (groups by category).
 
@@ -122,8 +122,7 @@ def perplexity_against_change(
     token's probability p can rise by at most 1 - p, so probabilities in a response with perplexity near 1 cannot rise
     much. See :func:`rank_correlation` for the interval.
 
-    Source: STILL report, arXiv 2508.07534, section 3.2.3, which shows the distribution. The report does not compute
-    this correlation.
+    Source: STILL report, arXiv 2508.07534, section 3.2.3. The report does not compute this correlation.
 
     >>> perplexity_against_change([1.1, 2.0, 3.0], [0.3, 0.2, 0.1], [1, 1, 1], resamples=0).value
     -1.0

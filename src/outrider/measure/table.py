@@ -39,8 +39,8 @@ def as_table(result: Evaluation | Comparison, title: str = "") -> Table:
     The table has one row per test set (if there are several), one per level, and one for all problems. For a
     :class:`Comparison`, the table shows both evaluations and the paired change. A change is green or red if its
     interval excludes 0; otherwise, it is dim. A dash marks a value without data. A dagger marks a value that is
-    computed from fewer problems than the row's number of problems. The caption shows the numbers of tokens, samples and
-    failures.
+    computed from fewer problems than the row's number of problems. The caption shows the numbers of tokens and samples,
+    majority@n, and how many responses have no answer or verdict.
     """
     notes = "\n".join(_notes(result))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, title=title or None, caption=notes)
@@ -123,8 +123,8 @@ def _number(value: float, form: str) -> str:
 
 
 def _spread(interval: Interval, problems: int) -> str:
-    """Format half of the interval's width as `` ±.024``. If the interval covers fewer than ``problems`` problems, the
-    format is ``†±.024``.
+    """Format half of the interval's width as `` ±.024``. If the interval comes from fewer than ``problems`` problems,
+    the format is ``†±.024``.
     """
     half = (interval.high - interval.low) / 2
     mark = "†" if 0 < interval.problems < problems else ""

@@ -19,7 +19,7 @@ class TallyEntry(NamedTuple):
     """The data of one response, as needed for a tally.
 
     Attributes:
-        outcome: outcome of the verdict; None if the response was never verified and therefore cannot be scored.
+        outcome: the verifier's outcome, such as ``"correct"``; None if the response was never verified.
         answer: answer text from the verifier; ``""`` if the verifier returned no answer text.
         truncated: whether a limit truncated the response.
         tokens: number of tokens sampled by the policy; 0 if unknown.
@@ -46,7 +46,7 @@ class TallyEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Counts of the sampled responses to one problem. Some fields also count the greedy response.
+    """Counts of the sampled responses to one problem.
 
     Responses that could not be verified (timeout or error) count in ``samples``, but not in ``scorable``, which is the
     ``n`` of pass@k. Therefore, ``n`` may differ between problems. Unparseable and truncated responses count in ``n``.
@@ -57,8 +57,8 @@ class Tally:
         samples: number of sampled responses.
         scorable, successes: number of verified responses (n of pass@k), and number of correct responses (c of pass@k).
         votes: number of verified responses that were parsed, not truncated, and have an answer text.
-        majority: success of the most frequent answer (:func:`outrider.measure.majority.majority_or_unknown`); NaN if no
-            sample was verified, or if the answers of verified responses are unknown.
+        majority: success of the most frequent answer; NaN if unknown
+            (:func:`outrider.measure.majority.majority_or_unknown`).
         greedy: success of the greedy response, which is 1 or 0; NaN if there is no greedy response, or if it could not
             be verified.
         truncated, unparseable: the number of truncated samples, and the number of unparseable samples.
@@ -90,8 +90,8 @@ class Tally:
 
     @property
     def label(self) -> str:
-        """The level, prefixed with the test set's name because levels differ between test sets; "" if there is no
-        level.
+        """Name of the difficulty level, after the name of the test set, since test sets have different levels; "" if
+        there is no level.
         """
         return f"{self.test_set}/{self.level}" if self.test_set and self.level else self.level
 

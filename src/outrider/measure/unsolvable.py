@@ -23,7 +23,7 @@ class Unsolved:
     """The problems of one model, split by whether ``k`` rollouts solve them.
 
     Attributes:
-        k: the number of verified rollouts that must all fail before a problem counts as unsolved.
+        k: a problem without a success counts as unsolved after ``k`` failed rollouts.
         unsolved: problems with ``k`` or more verified rollouts and no success.
         solved: problems with a success, regardless of the number of rollouts.
         undecided: problems with fewer than ``k`` verified rollouts and no success.
@@ -70,8 +70,8 @@ class Overlap:
 
     Attributes:
         models: names of the models, in the given order.
-        regions: for every non-empty set of models (names in the order of ``models``), the problems that no model in the
-            set solves and every other model solves. Every set has an entry, and larger sets come later.
+        regions: for every combination of models, the problems that exactly these models do not solve. Every combination
+            has an entry, with names in the order of ``models``; larger combinations come later.
         solved_by_all: problems that every model solves.
         excluded: problems that belong to no region, because at least one model has too few rollouts, or none, for the
             problem.
@@ -95,7 +95,7 @@ def overlap(results: Mapping[str, Unsolved]) -> Overlap:
     ``excluded``.
 
     Raises:
-        UserError: there are fewer than two or more than four models, or the models have different values of ``k``.
+        UserError: the number of models is not 2, 3 or 4, or the models have different values of ``k``.
 
     Source: the Venn diagram in the STILL report, arXiv 2508.07534, Figure 1c.
 
@@ -171,8 +171,8 @@ class PassRates:
 
         ``samples`` has the number :math:`k_P` of rollouts of each unsolved problem, all of which failed. After
         :math:`k` failures, the distribution of a problem's pass rate is Beta(a, b + k). Under a beta distribution,
-        enough rollouts solve every problem. Therefore, "unlucky" means that ``more`` rollouts (for example, as many as
-        before) would solve the problem. This can be checked by sampling these rollouts.
+        enough rollouts solve every problem, so the result depends on ``more`` (for example, as many rollouts as
+        before). To check the result, sample ``more`` rollouts of each problem.
         """
         samples_P = np.asarray(samples, dtype=np.int64)
         log_M = self._log_missed(int(samples_P.max(initial=0)) + more)
@@ -194,11 +194,12 @@ def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
     The observed rate of every unsolved problem is 0, but the fit assigns higher rates to some of these problems. If
     many problems have a rate of 0.05, some problems with 0 successes in 8 rollouts have this rate as well. A beta
     distribution plus a share of impossible problems would be more realistic. However, with few rollouts this share
-    cannot be distinguished from a small ``a``. Therefore, ``unlucky`` is biased upwards if impossible problems exist.
-    The fit assumes that problems are exchangeable; if they are not, fit each difficulty level separately.
+    cannot be distinguished from a small ``a``. Therefore, :meth:`PassRates.unlucky` is biased upwards if impossible
+    problems exist. The fit assumes that problems are exchangeable; if they are not, fit each difficulty level
+    separately.
 
-    ``a`` and ``b`` are limited to the range from 1e-3 to 1e4. A fit at a limit (for example if all rates are equal) is
-    returned unchanged. The function imports scipy.
+    ``a`` and ``b`` are limited to the range from 1e-3 to 1e4. If the best fit is at a limit, for example because all
+    rates are equal, no error is raised. The function imports scipy.
 
     Degenerate cases: the parameters are NaN if no rollout succeeded or no rollout failed. The parameters are also NaN
     if no problem has two rollouts, since the variation of rates then cannot be observed. Problems without rollouts are
@@ -240,5 +241,5 @@ def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
 
 
 def _longer_than(i: Ints, counts_P: Ints) -> Ints:
-    """Return how many counts exceed each ``i``. The likelihood contains the term for ``i`` this many times."""
+    """Return how many counts exceed each ``i``."""
     return len(counts_P) - np.searchsorted(np.sort(counts_P), i, side="right")

@@ -1,9 +1,9 @@
-"""One attention function for all Hugging Face models. The function calls a *plan*, which the caller passes to the
-model.
+"""One attention function for all Hugging Face models, whose computation can be replaced in every forward pass.
 
 The learner packs sequences, and the sampler has its own KV cache, so both must replace a model's attention. Each of
-them passes a plan (an object with one method) as ``model(..., plan=plan)``. transformers forwards the plan to the
-registered attention function. The model's modules, LoRA adapters, gradient checkpointing and sharding are not affected.
+them passes a *plan*, an object whose method ``attend`` computes attention, as ``model(..., plan=plan)``. transformers
+forwards the plan to the registered attention function. The model's modules, LoRA adapters, gradient checkpointing and
+sharding are not affected.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ NAME = "outrider"
 
 
 class AttentionPlan(Protocol):
-    """Computes attention in one forward pass, from ``q [B, H, Q, D]`` and ``k``, ``v [B, KV, Q, D]`` to ``[B, Q, H,
-    D]``."""
+    """Computes attention in one forward pass. ``q`` has the shape ``[B, H, Q, D]``, ``k`` and ``v`` have ``[B, KV, Q,
+    D]``, and the result has ``[B, Q, H, D]``, with ``H`` query heads, ``KV`` key-value heads and ``Q`` tokens.
+    """
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor: ...
 
 
 @torch.no_grad()
 def use_plans(model: PreTrainedModel) -> None:
-    """Route the model's attention through plans, and check that every layer calls the plan.
+    """Let ``model(..., plan=plan)`` compute attention with ``plan``, and check that every layer does so.
 
     Raises:
         UserError: the architecture has layers whose attention cannot be replaced.
@@ -65,7 +66,7 @@ def use_own(model: PreTrainedModel) -> None:
 
 
 class _CallRecorder:
-    """A plan that records the layers that call it. In this plan, every token attends only to itself."""
+    """An :class:`AttentionPlan` that records the layers that call it. Every token attends only to itself."""
 
     def __init__(self, called: set[int]) -> None:
         self._called = called
@@ -103,8 +104,10 @@ AttentionInterface.register(NAME, _attend)
 
 
 class Packed:
-    """Causal attention over packed sequences, ``[1, H, T, D]``. Only this class pads the sequences and repeats shared
-    contexts, while the rest of the model computes on the packed tokens."""
+    """Causal attention over packed sequences, ``[1, H, T, D]``. For attention, this class pads the sequences, and
+    repeats a context that several sequences share. The rest of the model computes on the packed tokens, which contain
+    such a context once.
+    """
 
     def __init__(self, packing: Packing, device: torch.device) -> None:
         lengths = np.array(packing.lengths)
@@ -151,7 +154,9 @@ class Packed:
         return (out_EHD if self._firsts_T is None else out_EHD.index_select(0, self._firsts_T))[None]
 
     def _repeated(self, x: Tensor) -> Tensor:
-        """Convert ``[1, H, T, D]`` to ``[E, H, D]``, with a shared context repeated for each of its sequences."""
+        """Convert ``[1, H, T, D]`` to ``[E, H, D]``: ``E`` counts a shared context once for every sequence, ``T`` only
+        once.
+        """
         x_THD = x[0].transpose(0, 1)
         return x_THD if self._places_E is None else x_THD.index_select(0, self._places_E)
 

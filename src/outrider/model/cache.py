@@ -1,4 +1,6 @@
-"""The cache folder for models that are built on this machine. One process builds a model while other processes wait."""
+"""The cache folder for models that Outrider trains or converts on this machine. One process builds a model while other
+processes wait.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from outrider.record.disk import disk_refused
 
 
 def cache_folder() -> Path:
-    """Return the cache folder: ``$OUTRIDER_CACHE`` if this variable is set; otherwise, the folder ``outrider`` in
-    ``$XDG_CACHE_HOME`` or, if that is not set either, in ``~/.cache``.
+    """Return the cache folder: ``$OUTRIDER_CACHE``, by default ``$XDG_CACHE_HOME/outrider``. The default of
+    ``$XDG_CACHE_HOME`` is ``~/.cache``.
     """
     own, shared = os.environ.get("OUTRIDER_CACHE"), os.environ.get("XDG_CACHE_HOME")
     place = Path(own) if own else (Path(shared) if shared else Path.home() / ".cache") / "outrider"

@@ -61,7 +61,7 @@ def refuse_unread(tokenizer: PreTrainedTokenizerBase, arguments: Arguments) -> N
 def observation_text(tokenizer: PreTrainedTokenizerBase, text: str, last: str, arguments: Arguments = _NONE) -> str:
     """Return the chat template's text between two turns of the policy, with ``text`` as a user message.
 
-    Only the text after the last turn is used. A template may render earlier turns differently (Qwen3's template drops
+    The result starts after the policy's turn. A template may render earlier turns differently (Qwen3's template drops
     their thinking), but sampled tokens never change.
 
     Args:
@@ -95,8 +95,8 @@ def prompt_end(tokenizer: PreTrainedTokenizerBase, options: PolicyOptions) -> st
 def refuse_other_calls(
     tokenizer: PreTrainedTokenizerBase, tools: list[dict[str, Any]], arguments: Arguments = _NONE
 ) -> None:
-    """Raise UserError if the chat template does not show tools. Also raise UserError if
-    :mod:`outrider.environments.tool_calls` does not support the template's format of tool calls and tool answers.
+    """Raise UserError if the chat template does not show tools, or writes tool calls or tool responses in a format that
+    :mod:`outrider.environments.tool_calls` does not support.
     """
 
     def written(*messages: dict[str, Any], shown: bool = False) -> str:

@@ -1,9 +1,9 @@
-"""The LM head of :mod:`outrider.model.head`, in which ``torch.compile`` compiles the passes over logits.
+"""The LM head of :mod:`outrider.model.head`, with the computations on logits compiled by ``torch.compile``.
 
 On a GPU, PyTorch's own operations read or write a chunk of float32 logits about two dozen times in a forward and
-backward pass. A compiled function reads the chunk only two or three times, and in the dtype of matmuls. Matmuls, chunks
-and results are the same as in :mod:`outrider.model.head`. Log-probabilities and entropies are at least float32, and the
-gradients of weight and bias are summed in at least float32.
+backward pass. Compiled code reads the chunk only two or three times, and in the dtype of matmuls, such as bfloat16.
+Matmuls, chunks and results are the same as in :mod:`outrider.model.head`. Log-probabilities and entropies are at least
+float32, and the gradients of weight and bias are summed in at least float32.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def with_compiled_head(path: ComputePath, device: torch.device, dtype: torch.dty
     """Run :func:`check_compiled` on the device used for training, and return ``path`` with the compiled head.
 
     Raises:
-        UserError: the path uses the model's own head, or the check fails.
+        UserError: ``path`` is plain, which uses the model's own head, or the check fails.
     """
     if path.name == "plain":
         raise UserError(f"learn.compile compiles our head, but the model computes on {path}; set it to false")

@@ -1,5 +1,4 @@
-"""A policy's compute paths: Outrider's fused and packed paths, and the model's own plain path. Does not import
-torch."""
+"""The implementations of a policy's forward passes (compute paths). Does not import torch."""
 
 from __future__ import annotations
 
@@ -22,12 +21,12 @@ class ComputePath(NamedTuple):
 
     Attributes:
         name: fused, packed or plain.
-        left_pads: on the plain path, whether contexts of different lengths are decoded together, left-padded as in
+        left_pads: for plain, whether contexts of different lengths are decoded together, left-padded as in
             ``generate``. If False, only contexts of equal length are decoded together, without a mask, because some
             models ignore masks.
         keeps: whether the sampler reuses a rollout's KV cache between turns. If False, the whole context is prefilled
             in every turn.
-        compiled: whether the LM head of the fused and the packed path is compiled (``learn.compile``).
+        compiled: for fused and packed, whether the LM head is compiled (``learn.compile``).
     """
 
     name: PathName

@@ -32,7 +32,7 @@ class Placement(NamedTuple):
 
 
 def placement(dtype: str = "float32") -> Placement:
-    """Return the placement on this machine of a policy whose ``policy.dtype`` is ``dtype``.
+    """Return the device, matmul dtype and attention kernel on this machine, for a policy with this ``policy.dtype``.
 
     >>> str(placement()) if not torch.cuda.is_available() else "cpu, float32, attention by sdpa"
     'cpu, float32, attention by sdpa'

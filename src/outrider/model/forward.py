@@ -1,4 +1,4 @@
-"""Computes log-probabilities and entropies of rows' own tokens (the tokens after a context) in one forward pass."""
+"""Computes log-probabilities and entropies of rows' ``token_ids``, the tokens after the context, in one pass."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pass."""
 
 
 class Continuation(NamedTuple):
-    """A context and the own tokens that follow the context, without any other data of a row."""
+    """A context, and the tokens that follow the context."""
 
     context_ids: Ids
     token_ids: Ids
@@ -45,10 +45,10 @@ def own_statistics(
     temperature: float = 1.0,
     top: int = 0,
 ) -> TokenStatistics:
-    """Return differentiable statistics of all own tokens of the rows, concatenated.
+    """Return differentiable log-probabilities and entropies of the rows' ``token_ids``, concatenated.
 
     Args:
-        path: compute path of the policy.
+        path: implementation of the policy's forward passes.
         dtype: dtype of matmuls.
         top: the number of most likely tokens per position for which log-probabilities are returned.
     """
@@ -89,7 +89,8 @@ def _plain_statistics(
 
 
 def _own_logits(model: PreTrainedModel, rows: Sequence[Packable]) -> tuple[Tensor, Tensor]:
-    """Return the logits that predict the rows' own tokens (``[N, V]``), and the own tokens themselves (``[N]``).
+    """Return the logits that predict the rows' ``token_ids`` (``[N, V]``), and the concatenated ``token_ids``
+    (``[N]``).
 
     The logits are from the model's own forward pass, with rows padded on the right.
     """
@@ -111,10 +112,10 @@ def _own_logits(model: PreTrainedModel, rows: Sequence[Packable]) -> tuple[Tenso
 
 
 def own_hidden(model: PreTrainedModel, rows: Sequence[Packable]) -> tuple[Tensor, Tensor]:
-    """Return the hidden states that predict the own tokens of packed rows (``[N, H]``), and the own tokens themselves
-    (``[N]``).
+    """Pack the rows. Return the hidden states that predict the rows' ``token_ids`` (``[N, H]``), and the concatenated
+    ``token_ids`` (``[N]``).
 
-    The model's attention must be routed through plans. A row needs at least one token of context.
+    Call :func:`outrider.model.attention.use_plans` for the model first. A row needs at least one token of context.
     """
     device = next(model.parameters()).device
     packing = pack(rows)

@@ -35,7 +35,8 @@ def is_gguf(name: str) -> bool:
 
 
 def gguf_file(name: str) -> Path:
-    """Return the GGUF file for a name: the path itself, or the only GGUF file of an installed Python distribution.
+    """Return a GGUF file by its path, or by ``package:`` and the name of an installed Python distribution with one such
+    file.
 
     The distribution's modules are not imported.
 

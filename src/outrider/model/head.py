@@ -72,7 +72,8 @@ def token_statistics(
 
 
 def logit_statistics(logits_NV: Tensor, targets_N: Tensor, temperature: float = 1.0, top: int = 0) -> TokenStatistics:
-    """Return the statistics of :func:`token_statistics` from the model's own logits, which may be scaled or capped.
+    """Return the same statistics as :func:`token_statistics`, but from the logits of the model's own head, which may
+    scale or cap them.
 
     >>> logps, entropies, top = logit_statistics(torch.zeros(1, 4), torch.tensor([2]), top=2)
     >>> round(float(logps.exp()), 6), round(float(entropies.exp()), 6), top.exp().tolist()
@@ -152,7 +153,7 @@ class _TokenStatistics(torch.autograd.Function):
 
 def add_product(total_VH: Tensor, grad_tV: Tensor, hidden_tH: Tensor) -> None:
     """Add ``grad.T @ hidden`` to ``total``, one part of the vocabulary at a time. The full product would need as much
-    memory as the gradient.
+    memory as ``total``.
     """
     size = max(1, most_logits(hidden_tH.device) // hidden_tH.shape[1])
     for start in range(0, len(total_VH), size):

@@ -1,4 +1,6 @@
-"""Loads and saves policies. A model's name is a shipped base, a folder, or a name on the Hugging Face hub."""
+"""Loads and saves policies. A model is given as a base model of Outrider (``base:NAME``), a folder, or a name on the
+Hugging Face hub.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ _FILE = "2GB"  # maximum size of a file, since each is assembled in host memory
 
 
 class Policy(NamedTuple):
-    """A causal LM with its tokenizer, options, and compute path."""
+    """A causal LM with its tokenizer and options; ``path`` is the implementation of forward passes."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
@@ -104,10 +106,11 @@ class Policy(NamedTuple):
         return list(self.tokenizer.batch_decode([[int(i)] for i in ids], clean_up_tokenization_spaces=False))
 
     def attention(self, rollout: Rollout, starts: Sequence[int]) -> NDArray[np.float64]:
-        """Return the mean attention between the steps of a response; see :class:`outrider.explore.view.Engine`.
+        """Return the mean attention between parts of a response that begin at ``starts``; see
+        :class:`outrider.explore.view.Engine`.
 
         Raises:
-            UserError: the policy is on the plain path, which does not expose attention.
+            UserError: ``path`` is plain, which does not expose attention weights.
         """
         if self.path.name == "plain":
             raise UserError(
@@ -120,7 +123,7 @@ class Policy(NamedTuple):
         """Return the nucleus sizes at the sampled tokens of rollouts; see :class:`outrider.explore.view.Engine`.
 
         Raises:
-            UserError: the policy is on the plain path, which has logits but no hidden states.
+            UserError: ``path`` is plain, which does not expose hidden states.
         """
         if self.path.name == "plain":
             raise UserError(
@@ -141,8 +144,8 @@ class Policy(NamedTuple):
 def lost_characters(tokenizer: PreTrainedTokenizerBase, text: str) -> list[str]:
     """Return the letters, digits, punctuation and symbols of a text for which the tokenizer has no token.
 
-    Marks, spaces and control characters are ignored, since normalisation may remove them. If the tokenizer reports no
-    token offsets, the result is empty.
+    Combining marks, spaces and control characters are ignored, since normalisation may remove them. If the tokenizer
+    reports no token offsets, the result is empty.
     """
     if not tokenizer.is_fast:
         return []
@@ -208,8 +211,9 @@ def _weights(name: str, folder: str, dtype: torch.dtype) -> PreTrainedModel:
 
 
 def _shape_of(place: str, device: torch.device) -> PreTrainedModel:
-    """Return a model without weights. Its generation config is loaded, since it may list more end tokens than
-    config.json."""
+    """Return a model without weights. The model's generation config is loaded, since this file may list more end tokens
+    than config.json.
+    """
     with device:
         model: PreTrainedModel = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(place)).eval()
     with suppress(OSError):  # without the file, config.json applies, as for a model with weights

@@ -149,8 +149,9 @@ def adapter_outputs(model: PreTrainedModel) -> dict[str, torch.nn.Parameter]:
 
 
 def foldable(layer: torch.nn.Module) -> bool:
-    """Whether :func:`folded` supports a layer. The layer must be a plain linear layer, and may have no adapter other
-    than the one that this module adds."""
+    """Whether :func:`folded` supports a layer: a plain linear layer without an adapter, or with this module's adapter
+    only.
+    """
     plain = getattr(layer, "base_layer", layer)
     return type(plain) is torch.nn.Linear and (plain is layer or set(getattr(layer, "lora_A", ())) == {_NAME})
 

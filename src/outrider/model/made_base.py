@@ -1,4 +1,5 @@
-"""Base models that are trained from another model on first use, then cached. The package ships only their settings.
+"""Base models that Outrider trains itself, from another model, when they are first used, and then caches. The package
+ships only the training settings.
 
 ``base/NAME/sft.yaml`` has the settings for ``outrider sft``. The trained model is cached under a name that depends on
 these settings. The module does not import torch.
@@ -22,15 +23,14 @@ _SETTINGS = "sft.yaml"
 
 
 class MadeBase(NamedTuple):
-    """A base model that is trained on first use. It is described by its folder and by the text of its training
-    settings."""
+    """A base model that Outrider trains itself, with its cache folder and the text of its training settings."""
 
     folder: Path
     settings: str
 
     @property
     def start(self) -> str:
-        """The model that the base is trained from."""
+        """Name of the model from which training starts."""
         found = re.search(r"^base: (\S+)", self.settings, re.MULTILINE)
         assert found is not None, "settings of a base without one"
         return found[1]
@@ -41,7 +41,7 @@ class MadeBase(NamedTuple):
 
 
 def made_base(model: str) -> MadeBase | None:
-    """Return the base model with the name ``model`` if it is trained on first use, else None.
+    """Return the base model ``model`` if Outrider trains this model itself; otherwise, return None.
 
     >>> made_base("base:countdown"), made_base("base:smollm2").folder.name[:13]
     (None, 'base-smollm2-')
