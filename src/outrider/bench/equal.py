@@ -65,7 +65,7 @@ def at_equal_pass1(before: Arm, base: Arm, arm: Arm, k: int) -> Equal:
     docs/intervals.md).
 
     Assumes the same seeds in the same order in both arms. The intervals do not account for the error of linear
-    interpolation, which decreases with the number of evaluations. A problem is excluded if its pass@k for the largest k
+    interpolation, which decreases with the number of evaluations. A problem is excluded if its pass@k for the maximum k
     is unknown in any evaluation. All k therefore use the same problems and are compared at the same pass@1. Degenerate
     cases: the result is NaN if one of the two recipes never exceeds the pass@1 of the policy before training, or if no
     pass@k is known.
@@ -92,7 +92,7 @@ def at_equal(spent: Literal["steps", "tokens"], base: Arm, arm: Arm, k: int) -> 
     at first and more slowly later. The interpolation therefore underestimates pass@k of the longer runs and favours the
     recipe of the shortest run. :func:`~outrider.bench.crossed.estimate` computes the interval from the paired
     differences; the interval does not account for this bias. There is no extrapolation before a run's first evaluation.
-    Assumes the same seeds in the same order in both arms. A problem is excluded if its pass@k for the largest k is
+    Assumes the same seeds in the same order in both arms. A problem is excluded if its pass@k for the maximum k is
     unknown in any evaluation, so that all k use the same problems. Degenerate cases: the result is NaN if no pass@k is
     known, or if a run ends before another run's first evaluation.
     """

@@ -16,8 +16,8 @@ class GoalRecipe(NamedTuple):
 
     Attributes:
         name: name of the recipe.
-        evidence: ``confirmed`` (by a bench of Outrider, on new seeds and problems), ``measured`` (only in one such
-            bench), or ``paper`` (only claimed by the paper).
+        evidence: ``confirmed`` (significant gain in Outrider's benches, also on new seeds and problems), ``measured``
+            (significant gain in one of these benches), or ``paper`` (gain claimed only by the paper).
         note: the recipe's result in Outrider's own benches.
     """
 

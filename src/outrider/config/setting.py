@@ -1,4 +1,4 @@
-"""Puts the values of a setting (model, task and budget) and of a recipe in order. Later layers overwrite earlier
+"""Orders the values of a setting (model, task and budget) and of a recipe in layers. Later layers overwrite earlier
 layers."""
 
 from __future__ import annotations
