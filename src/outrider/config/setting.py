@@ -23,7 +23,7 @@ class Layer(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One setting in a chain of settings, each of which extends the previous one.
+    """One setting in a chain. Each setting of the chain extends the setting before it.
 
     Attributes:
         file: file of the setting; None if only a recipe defines the setting.

@@ -30,8 +30,8 @@ class Members:
         token_texts_GT: the text of each trainable token; empty if no credit component reads texts.
         parents_G: int64; index of the member that each member continues; -1 for a root, and for a branch whose parent
             is not among the members.
-        starts_G: int64; number of trainable tokens in a member's path before its own tokens; 0 for a root. If an
-            ancestor is not in the group, all of the ancestor's tokens count as trainable.
+        starts_G: int64; number of trainable tokens in the prefix that a branch copies; 0 for a root. If an ancestor is
+            not in the group, all of the ancestor's tokens count as trainable.
         families_G: int64; an arbitrary label, shared by members that continue the same rollout from the same position.
             The continued rollout need not be among the members. All roots share one label.
         seeded_G: bool; whether the prompt contained solved examples or a hint.
