@@ -1,4 +1,4 @@
-"""Reads and writes components, which are the parts that a recipe names, such as a stage with its options."""
+"""Reads and writes the components of recipes: building blocks with options, such as a task or a policy loss."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ComponentOf:
         noun: the noun for a component in error messages.
         base: the base class that third-party components must have, or a union of such classes; None: only shipped
             components are allowed.
-        old_keys: present names of components, keyed by their names in older versions, as in
+        old_keys: mapping from component names of older versions to present names, as in
             :attr:`outrider.options.Options.old_keys`.
 
     >>> from typing import Annotated

@@ -1,4 +1,4 @@
-"""Opens the web viewer of runs from Python code and notebooks."""
+"""Opens the web viewer (``outrider view``) from Python code or a notebook."""
 
 from __future__ import annotations
 

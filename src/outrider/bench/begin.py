@@ -20,7 +20,7 @@ _SPEC = "bench.yaml"
 
 
 def begin(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> None:
-    """Write the bench's options, recipes and environment to its folder.
+    """Write the bench's options and recipes to ``out``, with the software versions, the machine and the command.
 
     The recipes are copied, so that a later change of a shipped recipe does not affect the remaining runs.
 
@@ -64,10 +64,10 @@ def refuse_another(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> No
 
 
 def _sizes_of(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> list[str]:
-    """Return, as command-line arguments, those evaluation sizes of the existing bench that differ from the new bench's
-    sizes.
+    """Return the command-line arguments that give the new bench the existing bench's numbers of evaluations, problems
+    and samples. Numbers that are already equal are omitted.
 
-    The sizes can differ because older Outrider versions did not reduce the evaluation in proportion to the budget.
+    The numbers can differ because older Outrider versions did not reduce the evaluation in proportion to the budget.
     """
     file = recipe_file(out, began.base)
     if began.base not in recipes or not file.exists():
@@ -80,7 +80,8 @@ def _sizes_of(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Pa
 
 
 def _gone_on_with(about: dict[str, Any]) -> dict[str, Any]:
-    """Return the environment recorded when the bench started, with all later changes, and with the latest command.
+    """Return the record ``about`` (versions, machine, command) for a bench that is continued now. Changed versions are
+    appended under ``later``, and the command is replaced by the present command.
 
     A later command may add seeds and recipes, so only the latest command reproduces the whole bench.
     """
@@ -95,8 +96,9 @@ def _gone_on_with(about: dict[str, Any]) -> dict[str, Any]:
 def _differences(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> list[str]:
     """Return those differences from the existing bench that would invalidate its finished runs.
 
-    Additional seeds, recipes and tuning values do not invalidate finished runs. If tuning now chooses another value for
-    a recipe with a finished run, :mod:`outrider.bench.cell` rejects that run later.
+    Additional seeds, recipes and tuning values do not invalidate finished runs. With additional tuning values, tuning
+    may choose another value for a recipe. :attr:`outrider.bench.cell.Cell.finished` then raises an error if the recipe
+    has a finished run with the old value.
     """
     old, new = began.model_dump(mode="json"), bench.model_dump(mode="json")
     if began.final_test is None:  # a final test changes no run, so it may be added to a finished bench

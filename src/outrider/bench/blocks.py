@@ -34,8 +34,8 @@ def block(
     """Return a table whose cells may be estimates over seeds. Estimates over few seeds get a mark, which a note
     explains.
 
-    An :class:`~outrider.measure.Interval` is never marked. Intervals are therefore used for numbers that do not depend
-    on seeds, such as a pass rate of the policy before training (:func:`apart_from_seeds`). An estimate without a value
+    A cell of type :class:`~outrider.measure.Interval` is never marked. :func:`apart_from_seeds` converts an estimate
+    that does not depend on seeds, such as a pass rate before training, to this type. An estimate without a value
     becomes an empty cell.
 
     >>> made = block("t", "T", ["recipe", "pass@1"], [["a", Estimate(0.5, 0.4, 0.6, 2, 9)], ["b", None]])

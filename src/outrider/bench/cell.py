@@ -30,7 +30,7 @@ class Cell:
         seed: seed of the run.
         unit: unit of the training budget (tokens, steps or seconds).
         budget: training budget in ``unit``; with a budget of 0, the run only evaluates.
-        measures: the other run whose last policy this run evaluates; None: this run evaluates the recipe's model.
+        measures: another run, whose final policy this run evaluates; None: this run evaluates the recipe's model.
     """
 
     label: str
@@ -162,10 +162,11 @@ def tuning_cells(out: Path, bench: Bench, tune: Tune, name: str, values: Mapping
 def final_test_cells(
     bench: Bench, final_test: FinalTest, out: Path, trained: Mapping[str, Sequence[Cell]]
 ) -> tuple[Cell, dict[str, list[Cell]]]:
-    """Return the runs that evaluate the policy before training and each run's last policy on the final test set.
+    """Return the runs that evaluate policies on the final test set: the policy before training, and the final policy of
+    each run in ``trained``.
 
-    The problems of the final test set are not used for any other measurement or for any choice. Each measurement is
-    stored in the folder of the run whose policy is measured, so that the measurement moves with the run.
+    The problems of the final test set are not used for any other measurement or for any choice. Each evaluation is
+    stored inside the folder of the run whose policy is evaluated.
     """
     recipe = recipe_file(out, bench.base)
     skip = bench.final_test_from(load_recipe(str(recipe)).evaluate.problems)

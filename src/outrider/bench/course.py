@@ -34,11 +34,11 @@ def on_the_way(before: Arm, arm: Arm, k: int) -> Measured:
 
 
 class Turned(NamedTuple):
-    """Problems that became solved or unsolved between two points of training, by seed and problem.
+    """Problems that became solved or unsolved between two evaluations, by seed and problem.
 
     Attributes:
-        solved: 1 if no sample at the first point solved the problem, but a sample at the later point did.
-        lost: 1 if a sample at the first point solved the problem, but no sample at the later point did.
+        solved: 1 if no sample of the first evaluation solved the problem, but a sample of the later evaluation did.
+        lost: 1 if a sample of the first evaluation solved the problem, but no sample of the later evaluation did.
     """
 
     solved: Measured
@@ -46,8 +46,8 @@ class Turned(NamedTuple):
 
 
 def turned(first: Point, later: Point) -> Turned:
-    """Return which problems became solved or unsolved between two points. A problem counts as unknown if it has no
-    verified samples at one of the points.
+    """Return which problems became solved or unsolved between the evaluations ``first`` and ``later``. A problem is
+    unknown if one of the evaluations has no sample of the problem that the verifier could score.
 
     With few samples, some problems become solved or unsolved even between two evaluations of the same policy.
     """
@@ -59,7 +59,7 @@ def turned(first: Point, later: Point) -> Turned:
 
 def _solved(point: Point) -> tuple[Flags, Floats]:
     """Return two arrays with one value per seed and problem. The first says whether any sample succeeded. The second is
-    1 if any sample was verified, otherwise 0."""
+    1 if the verifier could score any sample, otherwise 0."""
     rows = [evaluation.tallies for evaluation in point.evaluations]
     solved_SP = np.array([[tally.successes > 0 for tally in row] for row in rows], np.bool_)
     return solved_SP, np.array([[tally.scorable > 0 for tally in row] for row in rows], np.float64)

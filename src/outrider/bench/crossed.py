@@ -45,16 +45,16 @@ def estimate(measured: Measured) -> Estimate:
     .. math:: z_{sp} = \mu + \alpha_s + \beta_p + \varepsilon_{sp}, \qquad
        \widehat{\mathrm{Var}}(\bar z) = \frac{A + B - C}{S P}
 
-    where S and P are the numbers of seeds and problems, and A, B and C are the mean squares of the two-way layout: A
-    for seeds, B for problems, C for the residual. A and B are raised to C if they are smaller, since a variance
-    component cannot be negative. The interval uses Student's t with Satterthwaite's degrees of freedom. Neither factor
-    is nested in the other, so resampling seeds and then problems within seeds would be wrong. Resampling both factors
-    independently (the pigeonhole bootstrap) counts the residual three times and has no t correction; docs/bench.md
-    shows the coverage of this bootstrap.
+    Here S is the number of seeds and P the number of problems. A, B and C are the mean squares of a two-way analysis of
+    variance: A of the seeds, B of the problems, C of the residual. If A or B is smaller than C, it is replaced by C,
+    since a variance component cannot be negative. The interval uses Student's t with Satterthwaite's degrees of
+    freedom. Problems are not nested in seeds, so resampling seeds and then problems within seeds would be wrong. A
+    bootstrap that resamples seeds and problems independently counts the residual three times (docs/bench.md shows its
+    coverage).
 
-    Degenerate cases: with one seed, the interval accounts only for problems. With one problem, or with one number per
-    run instead of one per problem, the interval accounts only for seeds. With one seed and one problem there is no
-    interval. A seed or problem whose counts are all 0 is excluded.
+    Degenerate cases: with one seed, the interval accounts only for problems. With one problem, or with a metric that
+    has one value per run (such as seconds), the interval accounts only for seeds. With one seed and one problem there
+    is no interval. A seed or problem without a known value (all its ``counts_SP`` are 0) is excluded.
 
     Source: Satterthwaite 1946, Biometrics Bulletin 2(6); the crossed random-effects layout as in Owen 2007,
     arXiv 0712.1111.
@@ -83,10 +83,8 @@ def difference(before: Measured, after: Measured) -> Estimate:
 
 
 def _linear(measured: Measured) -> Floats:
-    """Linearise ratios of sums by the first-order delta method. The mean of the returned values over problems is each
-    seed's ratio.
-
-    If the ratio is a mean without missing values, the values are returned unchanged.
+    """Linearise ratios of sums by the first-order delta method. The mean of a seed's returned values is the seed's
+    ratio. If all counts are 1, the returned values are the totals.
     """
     some_S, some_P = measured.counts_SP.any(axis=1), measured.counts_SP.any(axis=0)
     totals_SP, counts_SP = (part[some_S][:, some_P] for part in measured)

@@ -1,4 +1,4 @@
-"""Writes the files and prints the results of a finished bench."""
+"""Writes the result files of a finished bench (a comparison of recipes), and prints the results."""
 
 from __future__ import annotations
 

@@ -29,8 +29,12 @@ class EqualSpent(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """pass@1 and pass@k at each point of training, ``[points, S, P]`` (seeds S, problems P), and the mean pass@1 of
-    each point."""
+    """The learning curve of one recipe.
+
+    Attributes:
+        x, y: pass@1 and pass@k in each evaluation, ``[points, S, P]`` for S seeds and P problems.
+        heights: mean pass@1 of each evaluation.
+    """
 
     x: Floats
     y: Floats
@@ -44,23 +48,25 @@ class _Line(NamedTuple):
 def at_equal_pass1(before: Arm, base: Arm, arm: Arm, k: int) -> Equal:
     r"""Return the difference in pass@k, ``arm`` minus ``base``, at the highest pass@1 that both recipes have reached.
 
-    Each recipe is a piecewise linear curve through its means over seeds, starting at the policy before training. Let m
-    be the recipe with the lower maximum of pass@1, and o the other recipe. The curve of o first reaches the maximum of
-    m between points i and i + 1 of o, with weight w on point i + 1. Let x be pass@1, y pass@k, b the slope of this
-    segment of o, and :math:`z_w = (1 - w) z_i + w z_{i+1}`. Then
+    Mean pass@1 and mean pass@k are interpolated linearly between a recipe's evaluations, starting at the policy before
+    training. Let m be the recipe with the lower maximum of mean pass@1, and o the other recipe. Between its evaluations
+    i and i + 1, recipe o first reaches this maximum; w is the interpolation weight of evaluation i + 1. Let x be pass@1
+    and y pass@k (of m: at the maximum), :math:`z_w = (1 - w) z_i + w z_{i+1}`, and b the change in y per change in x of
+    o between the two evaluations. Then
 
     .. math:: D = \pm \big(\bar y_m - \bar y_{o,w}\big), \qquad
        d_{sp} = \pm \big(y_m - y_{o,w} - b\,(x_m - x_{o,w})\big)_{sp}
 
-    where the sign is + if m is ``arm``. The mean of d over seeds s and problems p is D. By the delta method, d - D is
-    the first-order effect of a seed and a problem on D, including their effect on w. Therefore
-    :func:`~outrider.bench.crossed.estimate` computes the interval from d. The interval treats two choices as fixed:
-    which point of m is highest, and between which two points o reaches this pass@1. If two points of m are nearly equal
-    in pass@1 but not in pass@k, the interval is too narrow (simulated in docs/intervals.md).
+    D is the difference in pass@k, and the mean of :math:`d_{sp}` over seeds s and problems p. The sign is + if ``arm``
+    is m, and - if ``arm`` is o. The term with b accounts for the uncertainty of w (delta method), so
+    :func:`~outrider.bench.crossed.estimate` computes the interval from :math:`d_{sp}`. The interval treats two choices
+    as fixed: the evaluation in which m has its maximum, and the two evaluations between which o reaches this pass@1. If
+    two evaluations of m are nearly equal in pass@1 but not in pass@k, the interval is too narrow (simulated in
+    docs/intervals.md).
 
-    Assumes the same seeds in the same order in both arms, and linear curves between points. The intervals do not
-    account for the error of linear interpolation, which decreases with the number of points. A problem is excluded if
-    its pass@k for the maximum k is unknown at any point, so that all k are compared at the same pass@1. Degenerate
+    Assumes the same seeds in the same order in both arms. The intervals do not account for the error of linear
+    interpolation, which decreases with the number of evaluations. A problem is excluded if its pass@k for the maximum k
+    is unknown in any evaluation. All k therefore use the same problems and are compared at the same pass@1. Degenerate
     cases: the result is NaN if one of the two recipes never exceeds the pass@1 of the policy before training, or if no
     pass@k is known.
     """
@@ -87,7 +93,7 @@ def at_equal(spent: Literal["steps", "tokens"], base: Arm, arm: Arm, k: int) -> 
     recipe of the shortest run. :func:`~outrider.bench.crossed.estimate` computes the interval from the paired
     differences; the interval does not account for this bias. There is no extrapolation before a run's first evaluation.
     Assumes the same seeds in the same order in both arms. A problem is excluded if its pass@k for the maximum k is
-    unknown at any point, so that all k use the same problems. Degenerate cases: the result is NaN if no pass@k is
+    unknown in any evaluation, so that all k use the same problems. Degenerate cases: the result is NaN if no pass@k is
     known, or if a run ends before another run's first evaluation.
     """
     level = float(min(min(getattr(a.end, spent)) for a in (base, arm)))
@@ -113,9 +119,8 @@ def _at(level: float, run: Arm, spent: str, k: int) -> Floats:
 
 
 def _above(lower: _Line, other: _Line) -> Floats:
-    """Return pass@k at the highest point of ``lower`` minus interpolated pass@k of ``other`` at the same pass@1. The
-    result has shape ``[S, P]``; each entry includes the first-order effect of its seed and problem on the interpolation
-    weight."""
+    """Return pass@k of ``lower`` at its highest mean pass@1, minus the interpolated pass@k of ``other`` at the same
+    mean pass@1. The result is :math:`d_{sp}` of :func:`at_equal_pass1`, with sign + and shape ``[S, P]``."""
     level = lower.heights[lower.top]
     i = int((other.heights >= level).argmax())  # at least 1: both curves start at the same point, below the level
     rise = other.heights[i] - other.heights[i - 1]

@@ -44,10 +44,10 @@ class Outlook:
     """The completed work of a bench, and a forecast of the remaining time.
 
     All rates are computed from the times that the runs record on disk (``timing.jsonl``, ``eval_timing.jsonl``), so a
-    continued bench has a forecast immediately. Each recipe has its own number of seconds per unit of budget once one of
-    its runs has trained. Until then, the mean over all recipes is used. The expected duration of an evaluation is its
-    number of responses times the mean number of seconds per response. The remaining work is divided evenly among the
-    processes, but takes at least as long as the longest remaining run.
+    continued bench has a forecast immediately. The number of seconds per unit of budget is computed separately for each
+    recipe. The mean over all recipes is used for a recipe of which no run has trained yet. The expected duration of an
+    evaluation is its number of responses times the mean number of seconds per response. The remaining work is divided
+    evenly among the processes, but takes at least as long as the longest remaining run.
 
     Assumes one process per run, and ``processes`` runs in parallel. Degenerate cases: the forecast is unknown until
     some training has been timed. If no evaluation has a known duration, as in runs of older Outrider versions,
@@ -92,15 +92,15 @@ class Outlook:
 
     @property
     def done(self) -> float:
-        """The total budget that all runs have spent so far. If the runs only evaluate, it is the number of runs that
-        are over."""
+        """The budget that all runs together have spent so far. If no run trains, the number of runs that have finished
+        or failed."""
         works = self._work.values()
         return sum(work.spent for work in works) if self._trains else float(sum(work.over for work in works))
 
     @property
     def total(self) -> float:
-        """The total budget of all runs. For a failed run, only the budget that it spent is counted. If the runs only
-        evaluate, it is the number of runs."""
+        """The budget of all runs together; a failed run counts only the budget that it spent. If no run trains, the
+        number of runs."""
         if not self._trains:
             return float(len(self._work))
         return sum(work.spent if work.over else work.cell.budget for work in self._work.values())

@@ -1,4 +1,4 @@
-"""The table and the page of a bench in Markdown, from the same sections as the HTML page."""
+"""Writes a bench's results in Markdown: a table, and a page with the same sections as the bench's HTML page."""
 
 from __future__ import annotations
 
@@ -50,15 +50,14 @@ def _section(section: Section) -> str:
 
 
 def _paragraph(text: str) -> str:
-    """Return a paragraph that contains only code as a code block, which is easier to copy. Return other paragraphs
-    unchanged."""
+    """Return the paragraph, converted to a code block if it consists of one inline code."""
     code = re.fullmatch(r"`([^`]+)`", text)
     return f"```\n{code[1]}\n```" if code else text
 
 
 def _table(block: TableBlock) -> str:
-    """Return a table in Markdown. In a table of changes, even a number without a unit (entropy) is written with its
-    sign."""
+    """Return a table in Markdown. If some columns are changes, columns without a unit (entropy) are changes too, and
+    their numbers get signs."""
     changes = "points" in block.units.values()
     units = {name: block.units.get(name, "points" if changes else None) for name in block.columns}
     rows = [

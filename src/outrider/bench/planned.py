@@ -32,7 +32,8 @@ class Planned(NamedTuple):
     Attributes:
         bench: options of the bench.
         recipes: recipes by name, with the bench's settings applied.
-        notice: sentence that names the evaluation sizes that were lowered to fit the budget; "" if no size was lowered.
+        notice: sentence about numbers of evaluations, problems or samples that were reduced to fit the budget; "" if
+            none was reduced.
     """
 
     bench: Bench
@@ -44,8 +45,8 @@ def planned(options: Mapping[str, Any], recipes: Mapping[str, Recipe], given: Co
     """Return a bench and its recipes, validated and ready to run.
 
     Args:
-        options: options of :class:`Bench`. ``recipes`` is set to the recipes' names, and the first recipe is the
-            default base.
+        options: options of :class:`Bench`. By default, the option ``recipes`` has the names of all loaded recipes, and
+            ``base`` the name of the first one.
         recipes: loaded recipes by name.
         given: dotted recipe keys that the user has set. ``points``, ``evaluate.problems`` and ``evaluate.n`` may be
             lowered to fit the budget (:mod:`outrider.bench.proportion`). ``points`` is not lowered if it is set in

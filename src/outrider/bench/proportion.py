@@ -39,10 +39,12 @@ def in_proportion(bench: Bench, recipes: Mapping[str, Recipe], given: Collection
     Args:
         bench: requested options, with the default ``points`` if the user did not set ``points``.
         recipes: recipes before :func:`~outrider.bench.spec.settle`.
-        given: keys of :data:`LEAST` that the user has set; their values are kept.
+        given: those of ``points``, ``evaluate.problems`` and ``evaluate.n`` that the user has set; their values are
+            kept.
 
-    Degenerate cases: a budget in seconds has no known number of tokens, so nothing is lowered. No value goes below
-    :data:`LEAST`, so the evaluation of a very short run may exceed the bound.
+    Degenerate cases: a budget in seconds has no known number of tokens, so nothing is lowered. No value is lowered
+    below its minimum in :data:`LEAST`, so a very short run may have more than :data:`MOST` evaluation tokens per
+    training token.
     """
     evaluate = recipes[bench.base].evaluate
     asked = {"points": bench.points, "evaluate.problems": evaluate.problems, "evaluate.n": evaluate.n}

@@ -18,7 +18,8 @@ _FILES = (
 
 
 def provenance(report: BenchReport, environment: Mapping[str, Any]) -> Section:
-    """Return a section with the command, the machine and versions at each start, the seeds, and the files."""
+    """Return a section with the command, the seeds and the files of the bench. The section also lists the machine and
+    the software versions for each time that the bench was started or continued."""
     begun = [
         f"Started {_where(environment)}.",
         *(f"Continued {_where(each)}." for each in environment.get("later", [])),

@@ -1,4 +1,4 @@
-"""The results of a bench as data; this module computes every number on the bench's page."""
+"""Computes the results of a bench (a comparison of recipes)."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class BenchReport:
         bench: options of the bench.
         before: evaluation of the policy before training.
         again: second evaluation of the policy before training, with new samples.
-        arms: recipes with finished runs, in the order of the bench.
+        arms: recipes with finished runs, in the order of ``bench.recipes``.
         choices: the tried and the chosen hyperparameter values by recipe.
         failures: one sentence for each run that did not finish.
-        final_test: measurements of the last policies on the final test set; None if the bench has no final test set. In
-            ``final_test``, ``again`` equals ``before``.
+        final_test: measurements of each run's final policy on the final test set; None if the bench has no final test
+            set. In ``final_test``, ``again`` equals ``before``.
     """
 
     bench: Bench
@@ -79,7 +79,7 @@ class BenchReport:
         return next((arm for arm in self.arms if arm.name == self.bench.base), None)
 
     def value(self, arm: Arm, quantity: str, point: int = -1) -> Estimate:
-        """Return a metric's mean over seeds at a point of training."""
+        """Return a metric's mean over seeds in the evaluation with index ``point`` (default: the last evaluation)."""
         return estimate(arm.points[point].measured(quantity))
 
     def against_base(self, arm: Arm, quantity: str) -> Estimate:
@@ -89,7 +89,8 @@ class BenchReport:
         return difference(*(side.end.measured(quantity) for side in both)) if both else _NOTHING
 
     def at_equal_pass1(self, arm: Arm, k: int) -> Equal:
-        """Return the paired difference in pass@k from the base recipe at equal pass@1."""
+        """Return the paired difference in pass@k from the base recipe, at the highest pass@1 that both recipes
+        reach."""
         both = self._paired(arm)
         return at_equal_pass1(self.before, *both, k) if both else Equal(math.nan, _NOTHING)
 
@@ -117,11 +118,13 @@ class BenchReport:
         return difference(same, after)
 
     def on_the_way(self, arm: Arm) -> Estimate:
-        """Return the mean of pass@1 over the budget, averaged over seeds."""
+        """Return the mean pass@1 during training (the area under the pass@1 curve divided by the budget), averaged over
+        seeds."""
         return estimate(on_the_way(self.before, arm, 1))
 
     def on_the_way_against_base(self, arm: Arm) -> Estimate:
-        """Return the paired difference in :meth:`on_the_way` between ``arm`` and the base recipe."""
+        """Return the paired difference in mean pass@1 during training (:meth:`on_the_way`) between ``arm`` and the base
+        recipe."""
         both = self._paired(arm)
         return difference(*(on_the_way(self.before, side, 1) for side in both)) if both else _NOTHING
 
@@ -138,8 +141,8 @@ class BenchReport:
         return {name: estimate(of_problems(measured, chosen_P)) for name, chosen_P in by_rate(self.before.end).items()}
 
     def by_rate_against_base(self, arm: Arm) -> dict[str, Estimate]:
-        """Return the paired differences in :meth:`by_rate` between ``arm`` and the base recipe; NaN if there are no
-        common seeds."""
+        """Return the paired difference in pass@1 from the base recipe for each class of pass rates before training; NaN
+        if there are no common seeds."""
         classes, both = by_rate(self.before.end), self._paired(arm)
         if both is None:
             return dict.fromkeys(classes, _NOTHING)
@@ -181,7 +184,7 @@ class BenchReport:
         return dict(json_data(results))
 
     def _ends(self) -> dict[str, Any]:
-        """Return the final values of every recipe and their changes from the base recipe."""
+        """Return every recipe's metrics at the end of training, and their changes from the base recipe."""
         recipes = {}
         for arm in self.arms:
             ends = {q: self.value(arm, q) for q in self.policy}

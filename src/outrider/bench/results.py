@@ -66,7 +66,7 @@ class Arm:
         name: name of the recipe.
         seeds: seeds of the finished runs, ascending.
         points: evaluations during training; the last one is at the end of the budget.
-        spent: how all runs of the recipe spent their generated tokens; None for the policy before training.
+        spent: number of generated tokens by use, over all runs of the recipe; None for the policy before training.
     """
 
     name: str
@@ -142,13 +142,14 @@ def read_arm(name: str, cells: Sequence[Cell], shares: Sequence[float]) -> Arm |
 
 
 def along(before: Arm, arm: Arm, k: int) -> Floats:
-    """Return pass@k during training, starting with the policy before training. The shape is ``[points, S, P]``, and
-    unknown values are NaN."""
+    """Return pass@k during training, starting with the policy before training. The shape is ``[points, S, P]`` (S
+    seeds, P problems), and unknown values are NaN."""
     return values_of((*before.points, *arm.points), k)
 
 
 def values_of(points: Sequence[Point], k: int) -> Floats:
-    """Return pass@k at the given points, with shape ``[points, S, P]``. Unknown values are NaN."""
+    """Return pass@k of the evaluations ``points``, with shape ``[points, S, P]`` (S seeds, P problems). Unknown values
+    are NaN."""
     results = [point.measured(f"pass@{k}") for point in points]
     return np.stack(np.broadcast_arrays(*(np.where(m.counts_SP > 0, m.totals_SP, np.nan) for m in results)))
 

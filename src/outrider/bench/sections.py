@@ -51,8 +51,8 @@ def from_before(report: BenchReport) -> Section:
 
 
 def equal_spent(report: BenchReport) -> Section:
-    """Return a section with the changes from the base recipe after equal numbers of steps (of tokens if the budget is
-    in steps)."""
+    """Return a section with the changes from the base recipe after equal numbers of steps. If the budget is in steps,
+    the changes are after equal numbers of tokens instead."""
     rows: list[list[BlockCell]] = []
     for arm in _others(report):
         found = [report.at_equal_other(arm, k) for k in report.before.ks]
@@ -67,8 +67,8 @@ def equal_spent(report: BenchReport) -> Section:
 
 
 def equal_pass1(report: BenchReport) -> Section | None:
-    """Return a section with the changes in pass@k from the base recipe at equal pass@1; None if each problem has only
-    one sample."""
+    """Return a section with each recipe's change in pass@k from the base recipe, where both have the same pass@1.
+    Return None if each problem has only one sample."""
     ks = [k for k in report.before.ks if k > 1]
     if not ks:
         return None
@@ -85,8 +85,8 @@ def equal_pass1(report: BenchReport) -> Section | None:
 
 
 def reached(report: BenchReport) -> Section:
-    """Return a section that shows, for each recipe, when it first reaches the base recipe's final pass@1, and its own
-    mean pass@1 over the budget."""
+    """Return a section that shows when each recipe first reaches the base recipe's final pass@1, and each recipe's mean
+    pass@1 during training."""
     rows: list[list[BlockCell]] = []
     for arm in report.arms:
         place = report.reached(arm)
@@ -119,8 +119,8 @@ def by_rate(report: BenchReport) -> Section:
 
 
 def final_test(report: BenchReport) -> Section | None:
-    """Return the last policies' results on the final test set, which was not used for any choice; None if the bench has
-    no final test set."""
+    """Return a section with the results of all final policies on the final test set; None if the bench has no final
+    test set."""
     kept = report.final_test
     if kept is None:
         return None
@@ -188,7 +188,7 @@ def _shares(names: Sequence[str]) -> dict[str, Unit]:
 
 
 def _alone(share: float) -> Interval | None:
-    """Return a share as an interval without bounds; None if the share is unknown."""
+    """Return a share as an interval whose bounds are NaN; None if the share is unknown."""
     return Interval(share, math.nan, math.nan, 0) if math.isfinite(share) else None
 
 

@@ -33,7 +33,8 @@ _OWN = {  # recipe keys that a bench sets itself, and the option to use instead 
 
 
 class Tune(Options):
-    """Hyperparameters that are tuned for every recipe with the same budget, on separate seeds and held-out problems."""
+    """Hyperparameters to tune for each recipe before the comparison. All recipes have the same tuning budget. Tuning
+    and comparison use different seeds and different held-out problems."""
 
     values: dict[str, list[Any]] = Field(
         min_length=1,
@@ -235,12 +236,14 @@ def given_keys(names: Sequence[str | Recipe], overrides: Sequence[str] | Mapping
 def load_recipes(
     names: Sequence[str | Recipe], overrides: Sequence[str] | Mapping[str, Any], setting: str | None = None
 ) -> dict[str, Recipe]:
-    """Load recipes, given as names of shipped recipes, files or recipe objects, with the same setting and overrides for
-    all. Return them by name.
+    """Load recipes with the same setting (model, task and budget) and the same overrides. Return them by name.
+
+    Args:
+        names: names of shipped recipes, recipe files, or :class:`Recipe` objects.
 
     Raises:
-        UserError: a recipe cannot be read, two recipes have the same name, an override sets a key that the bench sets,
-            or a setting is given for a recipe that is already loaded.
+        UserError: a recipe cannot be read, or two recipes have the same name. Also raised if an override sets a key
+            that the bench sets, or if ``setting`` is given together with a :class:`Recipe` object.
     """
     for key, value, override in changes_of(overrides):
         for written in _keys(key, value):

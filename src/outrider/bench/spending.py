@@ -18,7 +18,7 @@ class StageSpending(NamedTuple):
         share: fraction of all generated tokens that came from the stage.
         rollouts: mean number of rollouts per step.
         successes: successful rollouts per 1,000 tokens.
-        solved: problems whose first success in a step came from the stage, per 1,000 tokens.
+        solved: problems that the stage solved and that no earlier stage of the same step had solved, per 1,000 tokens.
     """
 
     stage: str
@@ -38,9 +38,9 @@ class Spending(NamedTuple):
         branched: share of the tokens that were generated in branches.
         seeded: share of the tokens that were generated in rollouts whose prompt contained examples or a hint.
         mixed: share of groups with both successes and failures, averaged over steps.
-        gradient: number of trained tokens per generated token. The number is above 1 if tokens are trained on several
-            times (in several epochs or by replay). For runs of Outrider versions that did not count trained tokens, it
-            is NaN.
+        gradient: number of tokens in gradient updates per generated token. The number is above 1 if tokens are used in
+            several updates (several epochs or replay). It is NaN for runs of Outrider versions that did not count these
+            tokens.
     """
 
     stages: tuple[StageSpending, ...]
@@ -52,7 +52,8 @@ class Spending(NamedTuple):
 
 
 def spending(metrics: MetricRows) -> Spending:
-    """Sum the metrics of all steps of all runs, so that steps with more tokens have more weight.
+    """Return the use of generated tokens over all steps of all runs. Shares and rates of tokens are computed from sums
+    over the steps, so a step with more tokens has more weight.
 
     >>> row = {"step_tokens": 2000.0, "mixed": 0.5, "spent/unused": 500.0, "spent/branched": 0.0, "spent/seeded": 0.0,
     ...        "spent/0-uniform/tokens": 2000.0, "spent/0-uniform/rollouts": 64.0,

@@ -1,4 +1,4 @@
-"""Formats a bench's estimates: values with the half-widths of their intervals, changes, and Markdown tables."""
+"""Formats numbers with the half-widths of their confidence intervals, and Markdown tables of these numbers."""
 
 from __future__ import annotations
 

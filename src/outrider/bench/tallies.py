@@ -17,7 +17,13 @@ COMPARED, FINAL_TEST = "compared", "untouched"  # names in the file since its fi
 
 
 class TallyColumn(NamedTuple):
-    """One evaluation, identified by the arm (a recipe with its runs), the seed and the share of the budget."""
+    """A column of the file: one evaluation of a run.
+
+    Attributes:
+        arm: name of the recipe; for the policy before training, ``before`` or ``before again``.
+        seed: seed of the run.
+        share: share of the run's training budget that had been spent at the evaluation.
+    """
 
     arm: str
     seed: int
@@ -91,7 +97,8 @@ def read_tallies(text: str) -> Tallies:
 
 
 def _evaluations(measured: Measurements) -> Iterator[tuple[TallyColumn, Evaluation]]:
-    """Yield the two evaluations of the policy before training, and each recipe's evaluation at each point and seed."""
+    """Yield the first and second evaluation of the policy before training, then all evaluations of each recipe's
+    runs."""
     before, again, arms = measured
     for name, arm in (("before", before), ("before again", again), *((arm.name, arm) for arm in arms)):
         for point in arm.points:

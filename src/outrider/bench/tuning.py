@@ -38,7 +38,7 @@ class Choice:
     """All combinations of values tried for one recipe, and the chosen combination.
 
     Attributes:
-        tried: tried combinations, in the order of the options.
+        tried: tried combinations, in the order of ``Tune.candidates``.
         chosen: index of the chosen combination; None if every combination failed.
         edges: first and last tried value of every key with at least two values; values outside this range were not
             tried and may be better.
@@ -69,12 +69,12 @@ def tried(tune: Tune, values: Mapping[str, Any], arm: Arm | None) -> Tried:
 
 
 def choose(tune: Tune, options: Sequence[Tried]) -> Choice:
-    """Choose the first combination whose score is at most one standard error (of the paired difference) below the best
-    score.
+    """Choose the first combination whose score is at most one standard error below the best score. The standard error
+    is that of the paired difference between the two scores.
 
-    List learning rates in ascending order. The rule then prefers smaller learning rates, and selects a larger one only
-    if its score is clearly better. (A larger learning rate reduces the policy's diversity more.) The rule is Breiman et
-    al.'s one-standard-error rule for pruning trees (1984). Combinations with a failed run are skipped.
+    If the user lists learning rates in ascending order, the rule selects a larger learning rate only if its score is
+    clearly better. (A larger learning rate reduces the policy's diversity more.) The rule is Breiman et al.'s
+    one-standard-error rule for pruning trees (1984). Combinations with a failed run are skipped.
     """
     whole = {place: t.criterion for place, t in enumerate(options) if t.criterion is not None and not t.failed}
     best = max(whole.values(), key=lambda criterion: estimate(criterion).value, default=None)
@@ -89,8 +89,8 @@ def _as_good(result: Measured, best: Measured) -> bool:
 
 
 def _criterion(tune: Tune, arm: Arm) -> Measured:
-    """Return the selection metric. The default is pass@1, since pass@n could favour values that hardly train the
-    policy."""
+    """Return the metric by which values are chosen (``tune.by``). pass@n alone could favour values with which the
+    policy hardly changes."""
     one, many = arm.end.measured("pass@1"), arm.end.measured(f"pass@{arm.ks[-1]}")
     if tune.by == "pass@1":
         return one

@@ -25,10 +25,10 @@ def verdict(report: BenchReport) -> list[str]:
     paired change in this metric lies above 0. If several recipes are ahead, the first sentence names the recipe with
     the largest change in pass@1, or in pass@k if no recipe is ahead in pass@1.
 
-    Degenerate cases: with one seed, or if no recipe has two finished seeds in common with the base recipe, recipes are
-    not ranked, and the first sentence says so. With one seed and up to three recipes, the next sentences describe how
-    training changed each metric. If the base recipe has no finished run, or if there is no other recipe, each recipe is
-    compared with the policy before training.
+    Degenerate cases: if no recipe shares two finished seeds with the base recipe, recipes are not ranked. The first
+    sentence then says so. With one seed and up to three recipes, the next sentences describe how training changed each
+    metric. If the base recipe has no finished run, or if there is no other recipe, each recipe is compared with the
+    policy before training.
     """
     base = report.base
     others = [arm for arm in report.arms if arm is not base]

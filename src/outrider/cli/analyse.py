@@ -144,7 +144,7 @@ def _analysis(kinds: Any, name: str, help: str, run: Callable[[argparse.Namespac
 
 
 def _given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """Return the options given on the command line, as data; other options keep their defaults."""
+    """Return the values of those options that are given on the command line."""
     values = {name: getattr(arguments, name) for name in (*names, "split", "steps", "limit", "micro_tokens")}
     return {name: value for name, value in values.items() if value is not None}
 

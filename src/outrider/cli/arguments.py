@@ -43,7 +43,7 @@ def add_overrides(parser: argparse.ArgumentParser, example: str) -> None:
 
 
 def add_setting(parser: argparse.ArgumentParser) -> None:
-    """Add ``--setting``, which selects a recipe's setting."""
+    """Add the option ``--setting``, which selects the model, the task and the budget."""
     parser.add_argument(
         "--setting",
         metavar="SETTING",
@@ -101,7 +101,7 @@ def interruptible(work: Callable[[], int]) -> int:
 
 
 def finish_dry_run(checked: Preflight, lacks: str | None = None) -> int:
-    """Print the warnings and costs of a dry run as comments after the YAML, and return 0.
+    """Print the warnings of a dry run as YAML comments, and return 0.
 
     Args:
         lacks: reason why the run does not fit into memory; None if it fits.

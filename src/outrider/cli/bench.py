@@ -91,7 +91,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _bench_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the options given on the command line, as data; other options keep their defaults."""
+    """Return the values of those bench options that are given on the command line. Without a budget, the budget is the
+    default number of tokens."""
     from outrider.bench.planned import DEFAULT_TOKENS
 
     given = {

@@ -1,4 +1,4 @@
-"""``outrider check``: run the contract tests for shipped components on your own component."""
+"""``outrider check``: run the contract tests on your own component. All shipped components pass these tests."""
 
 from __future__ import annotations
 

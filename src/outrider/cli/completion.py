@@ -48,7 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _function(shell: str, kind: str, names: str) -> str:
-    """Return a shell function that completes the names of shipped files and the paths of YAML files."""
+    """Return a shell function that completes ``names`` (of shipped recipes, for example) and the paths of YAML
+    files."""
     if shell == "bash":
         return f"_outrider_{kind}() {{ compgen -W '{names}' -- \"$1\"; compgen -f -X '!*.yaml' -- \"$1\"; }}"
     return f"_outrider_{kind}() {{ compadd {names}; _files -g '*.yaml' }}"

@@ -91,7 +91,8 @@ def run_list(words: Sequence[str] = ()) -> int:
 
 
 def run_goal(name: str) -> int:
-    """Print the recipes for a goal, with the evidence for each recipe. For the name ``list``, print all goals.
+    """Print the recipes for a goal such as ``keep-coverage``, and how far experiments support each recipe. For the name
+    ``list``, print all goals.
 
     Raises:
         UserError: the goal does not exist.
@@ -114,8 +115,8 @@ def run_goal(name: str) -> int:
 
 
 def run_show(name: str, setting: str | None) -> int:
-    """Print a recipe's file as written, the recipe's setting, and the advantages that the recipe assigns to an example
-    group."""
+    """Print the recipe's YAML file and the files of its setting (model, task and budget). Then print the advantages
+    that the recipe assigns to an example group."""
     from rich.console import Console  # imported here, since other commands do not need rich
 
     from outrider.cli.worked import credit_table

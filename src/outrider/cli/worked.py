@@ -13,8 +13,8 @@ from outrider.explore import Branch, EntropyBranch, Greedy
 
 
 def credit_table(recipe: Recipe, stream: str) -> Table:
-    """Return a table of an example group's advantages, with the values after each component of a loss stream's credit
-    chain."""
+    """Return a table of an example group's rewards and advantages after each component of ``credit.<stream>`` in the
+    recipe."""
     chain, reward = recipe.credit[stream], recipe.reward
     step = max(getattr(link, "first_step", 1) for link in chain)  # a component may start at a later step
     worked = worked_group(_shape(recipe, stream), reward.correct, reward.incorrect, recipe.sample.max_tokens)
@@ -44,10 +44,11 @@ def _shape(recipe: Recipe, stream: str) -> GroupShape:
 
 
 def _range(values: Floats) -> str:
-    """Format the values of a response's tokens.
+    """Format one value per token of a response, such as the tokens' advantages.
 
-    The format is ``0.75`` if all values are equal. It is ``0.00 → 1.17`` if the first and last values are the extremes,
-    and otherwise a range such as ``0.24 to 1.17``.
+    Equal values are written once, as in ``0.75``. If the first and the last value are the minimum and the maximum (in
+    any order), both are written as in ``0.00 → 1.17``. Otherwise the minimum and the maximum are written as in
+    ``0.24 to 1.17``.
     """
     if np.isnan(values).any():
         return "-"

@@ -1,4 +1,4 @@
-"""Builds a table for trackers with a run's findings (issues that a check detected)."""
+"""Builds the table of a run's findings (problems that checks detected), which experiment trackers show."""
 
 from __future__ import annotations
 

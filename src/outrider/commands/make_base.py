@@ -1,4 +1,5 @@
-"""Trains a shipped base model, with settings that ship with Outrider, before the first command that uses the model."""
+"""Trains base models for which Outrider ships only the training settings, not the weights. A model is trained before
+the first command that uses it."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ def make_base(model: str) -> None:
     An earlier training run that was interrupted is resumed.
 
     Raises:
-        UserError: the model from which the training starts is not installed, or ``outrider sft`` fails. ``outrider
-            sft`` prints its own error.
+        UserError: the model from which the training starts is not installed, or ``outrider sft`` fails and has printed
+            the reason.
     """
     base = made_base(model)
     if base is None or base.made:

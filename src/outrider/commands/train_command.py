@@ -1,4 +1,4 @@
-"""Implements ``outrider train``, which runs a recipe, and writes the messages for runs that end early."""
+"""Implements ``outrider train``: runs a recipe, and saves a run that ends early so that it can be resumed."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def train_command(recipe: Recipe, out: Path, resume: bool = False, force: bool =
     """Run a recipe in the folder ``out``, with the recipe's number of processes, and return the exit status.
 
     Raises:
-        UserError: the recipe, the arguments or the task's data have a mistake. The docs list such mistakes in a table.
-        Terminated: SIGTERM was received. The run is saved after its last finished step.
+        UserError: the recipe, the arguments or the task's data have a mistake.
+        Terminated: SIGTERM was received. The run has been saved, and can be resumed after its last finished step.
     """
     make_base(recipe.model)
     chosen = chosen_for(recipe, out, resume)
@@ -78,7 +78,8 @@ def _preflight(recipe: Recipe) -> Preflight:
 
 
 def training_run(ranks: Ranks, recipe: Recipe, screen: Screen, out: Path, sizes: str | None = None) -> TrainingRun:
-    """Build a recipe's run without starting it. ``sizes`` is a sentence about the values chosen for ``auto``.
+    """Build a recipe's run without starting it. ``sizes`` is a sentence for the output that names the values chosen for
+    options set to ``auto``; None if there are none.
 
     Raises:
         UserError: the task's data, the model or the recipe cannot be used.
@@ -97,12 +98,13 @@ def training_run(ranks: Ranks, recipe: Recipe, screen: Screen, out: Path, sizes:
 @contextmanager
 def saved_where_stopped(run: TrainingRun) -> Iterator[None]:
     """Context manager for training. On SIGTERM, or if a rank or an engine is lost, the run's state after its last step
-    is saved.
+    is saved (except if a lost rank held a shard of the weights).
 
     When the block ends, the run is closed.
 
     Raises:
-        Terminated, EngineLostError: the message names the step after which a resumed run continues.
+        Terminated: SIGTERM was received. The message names the step after which a resumed run continues.
+        EngineLostError: no engine is left. The message names the same step.
     """
     trainer, ranks = run.trainer, run.ranks
     safe_stop, whole = SafeStop(), trainer.learner.whole

@@ -67,7 +67,8 @@ def _of_packages(tables: list[ComponentOf]) -> Iterator[ComponentInfo]:
 
 
 def _environment_info(name: str, plugin: Plugin) -> ComponentInfo:
-    """Return the summary of a component whose kind has no component table, such as an environment."""
+    """Return the summary of an environment from an installed package. Raise UserError if the component is not an
+    environment."""
     try:
         cls = load_environment(name)
     except UserError:

@@ -42,7 +42,7 @@ class EngineOptions(Options):
         return self
 
     def names(self) -> dict[str, str]:
-        """Return the engines' names without options. Local engines are omitted, as in older Outrider versions.
+        """Return the engines' names without options. Local engines are omitted.
 
         >>> EngineOptions().names()
         {}

@@ -1,4 +1,4 @@
-"""The options of ``outrider evaluate``. These options are the sections of a recipe that an evaluation needs."""
+"""The options of ``outrider evaluate``: the model, and those sections of a recipe that an evaluation needs."""
 
 from __future__ import annotations
 

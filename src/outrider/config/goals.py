@@ -1,4 +1,5 @@
-"""Lists shipped recipes by goal. Recipes with the best evidence for reaching the goal come first."""
+"""Lists the shipped recipes for each goal of a user, such as keeping coverage. The recipe with the best evidence comes
+first."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ class GoalRecipe(NamedTuple):
 
     Attributes:
         name: name of the recipe.
-        evidence: ``confirmed`` (on new seeds and problems), ``measured`` (in a committed bench) or ``paper`` (claimed
-            only by the paper).
+        evidence: ``confirmed`` (significant gain in Outrider's benches, also on new seeds and problems), ``measured``
+            (significant gain in one of these benches), or ``paper`` (gain claimed only by the paper).
         note: the recipe's result in Outrider's own benches.
     """
 
@@ -26,7 +27,7 @@ class GoalRecipe(NamedTuple):
 
 
 class Goal(NamedTuple):
-    """A goal that a user may have, and the recipes for this goal. The recipe with the best evidence comes first."""
+    """A goal that a user may have, and the recipes for this goal, best evidence first."""
 
     about: str
     recipes: list[GoalRecipe]

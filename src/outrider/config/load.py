@@ -1,4 +1,4 @@
-"""Loads a recipe by name or path, and combines it with a setting and with overrides of single keys."""
+"""Loads a recipe by name or path, and combines it with a setting (model, task and budget) and with overrides."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ class RecipeInfo(NamedTuple):
 
 
 class SettingInfo(NamedTuple):
-    """The summary of a shipped setting (model, task and budget), with the best recipe in Outrider's comparison in this
-    setting.
+    """The summary of a shipped setting (model, task and budget).
 
-    ``recommended`` is the name of the best recipe, or empty if no recipe is recommended. ``values`` are the recommended
-    recipe's hyperparameters in this setting.
+    ``recommended`` is the recipe with the best results in Outrider's own benches in this setting; empty if no recipe is
+    recommended. ``values`` are the hyperparameters with which this recipe was compared.
     """
 
     name: str
@@ -43,19 +42,19 @@ def load_recipe(
     setting: str | None = None,
     model: str | None = None,
 ) -> Recipe:
-    """Load a shipped recipe or a recipe's YAML file in a setting, and apply the overrides.
+    """Load a recipe (a shipped name or a YAML file), combine it with a setting, and apply the overrides.
 
-    A recipe is a method, and may extend another recipe. A setting (a shipped setting or a YAML file) defines where
-    methods are compared: model, task, lengths and budget. In the section ``settings``, a recipe can define its own
-    values for each setting. This section may also derive a setting (``released: {extends: paper, …}``) or drop an
-    inherited setting (``released: null``). If ``setting`` is None, the setting is Countdown, but a recipe that names
-    its model has no setting. :func:`outrider.config.setting.layers` defines the order of these layers, and
-    :func:`outrider.config.merge.assign` defines how one layer overwrites another.
+    A recipe is a method, and may extend another recipe. A setting (a shipped name or a YAML file) defines the model,
+    the task, the response length and the budget. In the section ``settings``, a recipe can define its own values for
+    each setting. This section may also define a setting that extends another one (``released: {extends: paper, …}``),
+    or remove a setting of an extended recipe (``released: null``). The default setting is ``countdown``; a recipe that
+    contains ``model`` has no default setting. Settings, recipes and overrides overwrite one another in the order of
+    :func:`outrider.config.setting.layers` and by the rules of :func:`outrider.config.merge.assign`.
 
     An override is ``key=value``, with a dotted key and a YAML value, as in ``explore.0.n=16``. If several overrides
     have the same key, the last one applies. In Python, overrides may also be a mapping from keys to values or
-    components, such as ``{"explore.0.n": 16}``. A ``model`` override counts as the recipe's own model, so the run has
-    no setting unless the argument ``setting`` names one.
+    components, such as ``{"explore.0.n": 16}``. The argument ``model`` sets the key ``model`` of the recipe, so the
+    recipe has no default setting. (The override ``model=…`` keeps the default setting.)
 
     Raises:
         UserError: the recipe, setting or key does not exist, a value is out of range, or a file is not YAML. The
@@ -95,8 +94,8 @@ def load_recipe(
 def load_options(
     cls: type[Model], data: dict[str, Any], overrides: Sequence[str] | Mapping[str, Any], source: str
 ) -> Model:
-    """Parse ``data``, which comes from the file ``source``, with overrides by dotted key, and return the command's
-    options. For the errors, see :func:`load_recipe`."""
+    """Apply overrides (see :func:`load_recipe`) to ``data``, and parse it to an object of the class ``cls``. Error
+    messages name ``source`` as the data's file."""
     return _override(cls, copy.deepcopy(data), changes_of(overrides), source, [])
 
 

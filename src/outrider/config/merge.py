@@ -17,10 +17,12 @@ Path = tuple[str | int, ...]
 
 
 class Origin(NamedTuple):
-    """The file or command line in which a value was written. Messages show ``where: prefix``, followed by the dotted
-    key.
+    """The place where a value was written. Error messages begin with the place and the value's key, for example
+    ``mine.yaml: settings.frontier.learn.lr``.
 
     Attributes:
+        where: name of the file, or text of the override.
+        prefix: first part of the key if the value was written in a subsection, such as ``settings.frontier.``.
         typed: whether the value was written on the command line.
     """
 
@@ -44,15 +46,16 @@ def dotted(path: Path) -> str:
 def assign(data: dict[str, Any], key: str, value: Any, origin: Origin) -> list[Path]:
     """Write ``value`` at a dotted key, and return the paths that were written.
 
-    This rule determines how a recipe overwrites its base recipe and its setting, and how the command line overwrites
-    all of them. A mapping is merged into the present mapping, key by key. A plain value, a list or a component (with
-    all its options) replaces the present value. Components are not merged, because the author of ``task={table: …}``
-    cannot see the component's present options. To change only one value inside a list or a component, write to the
-    value's dotted key. The key may omit the component's name: ``explore.0.n`` means ``explore.0.uniform.n``.
+    A recipe overwrites its base recipe and its setting in this way, and the command line overwrites all of them. A
+    mapping is merged into the present mapping, key by key. A plain value, a list or a component replaces the present
+    value. A replaced component keeps none of its options, even if the new component has the same name. To change only
+    one value inside a list or a component, write to the value's dotted key. The key may omit the component's name:
+    ``explore.0.n`` means ``explore.0.uniform.n``.
 
     Raises:
-        UserError: the key leads into a plain value, past the end of a list, or into a component that the recipe does
-            not have, or the key is from an older Outrider version.
+        UserError: the key continues below a plain value (``learn.lr.x``) or has an index past the end of a list. Also
+            raised if the key belongs to a component that the recipe does not have, or is from an older Outrider
+            version.
 
     >>> data = {"explore": ["uniform"], "learn": {"lr": 1.0}}
     >>> assign(data, "explore.0.n", 16, Origin("explore.0.n=16"))

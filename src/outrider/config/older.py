@@ -19,7 +19,7 @@ _GENERATED = ("countdown", "hops", "word_problems")
 def config_of_run(config: Mapping[str, Any], outside: bool = True) -> dict[str, Any]:
     """Return a run's configuration with old keys renamed to present keys, in the same order.
 
-    In a recipe file, by contrast, an old key is an error, since the file's author may mean something else.
+    In a recipe file, an old key is an error instead.
 
     Args:
         outside: whether to import third-party components to rename their old keys as well.

@@ -48,7 +48,8 @@ def keys_at(model: type[BaseModel], path: tuple[str | int, ...]) -> set[str]:
 
 
 def tables_in(model: type[BaseModel]) -> list[ComponentOf]:
-    """Return the component tables below ``model``, one table per kind of component, in order of appearance."""
+    """Return the :class:`ComponentOf` annotations in the fields of ``model`` and of all nested models and components.
+    There is one entry per kind of component, in order of appearance."""
     found: dict[str, ComponentOf] = {}
     for field in model.model_fields.values():
         for here in _below(Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation):
@@ -61,7 +62,8 @@ def tables_in(model: type[BaseModel]) -> list[ComponentOf]:
 
 
 def _below(place: Any) -> Iterator[Any]:
-    """Yield the component tables and models of a type, including those inside lists and mappings."""
+    """Yield the :class:`ComponentOf` annotations and pydantic models in a type, including those inside lists and
+    mappings."""
     for here in alternatives(place):
         if get_origin(here) in (list, tuple, dict):
             yield from _below(get_args(here)[-1])

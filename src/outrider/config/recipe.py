@@ -267,8 +267,8 @@ class Recipe(Options):
         ``difference`` is empty.
 
         The hash excludes names and notes (``about``), the frequency and number of checkpoints, the trackers and their
-        options, and the engines' options. Keys that were renamed are hashed under their first names, so that runs of
-        older Outrider versions keep their hashes.
+        options, and the engines' options. Renamed keys are hashed under their original names, so that runs of older
+        Outrider versions keep their hashes.
         """
         text = json.dumps(with_old_keys(Recipe, self._decisive()), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -276,8 +276,8 @@ class Recipe(Options):
     def difference(self, other: Recipe) -> list[str]:
         """Return one line per key that affects a run and differs in ``other``, such as ``learn.lr: 1e-06 -> 0.0001``.
 
-        A size that is ``auto`` in one recipe does not count as different, since a run replaces ``auto`` with a number
-        when it begins.
+        For batch sizes and ``gradient_checkpointing``, ``auto`` counts as equal to any value, since a run replaces
+        ``auto`` when it begins.
         """
         mine, theirs = _flat(self._decisive()), _flat(other._decisive())
         return [
@@ -319,12 +319,13 @@ class Recipe(Options):
 
     @staticmethod
     def _without_empty(data: dict[str, Any]) -> dict[str, Any]:
-        """Omit ``components`` if all components ship with Outrider. Older versions never wrote this key."""
+        """Omit the key ``components`` if it is empty, since older versions never wrote this key."""
         return data if data["components"] else {key: value for key, value in data.items() if key != "components"}
 
 
 def _lags(train: Any) -> bool:
-    """Return whether a recipe's ``train`` section (None if absent) sets a lag."""
+    """Return whether a recipe's ``train`` section (None if absent) sets ``lag``, so that sampling uses older
+    weights."""
     return bool(train.lag if isinstance(train, TrainOptions) else isinstance(train, Mapping) and train.get("lag"))
 
 

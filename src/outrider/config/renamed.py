@@ -1,7 +1,7 @@
 """Renames keys of older Outrider versions to their present names, and back. Only this module reads ``old_keys``.
 
-A key counts as old only if the options class to which the key belongs lists the key in ``old_keys``. A third-party
-component may therefore use the same word for its own option.
+A key counts as old only in an options class that lists the key in ``old_keys``. For example, ``judge`` is an old key of
+the task ``table``, but a third-party task may have an option ``judge``.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Renamed(NamedTuple):
 
 
 def with_present_keys(model: type[BaseModel], data: Any, outside: bool = True) -> tuple[Any, list[Renamed]]:
-    """Return data for ``model`` in which all old keys are renamed and the order is unchanged, and the list of renamed
-    keys.
+    """Rename all old keys in data for ``model``. Return the new data, with keys in the same order, and the list of
+    renamed keys.
 
     Args:
         outside: whether to import third-party components to rename their old keys as well.
@@ -42,7 +42,8 @@ def with_present_keys(model: type[BaseModel], data: Any, outside: bool = True) -
 
 
 def with_old_keys(model: type[BaseModel], data: Any) -> Any:
-    """Return data for ``model`` in which every key has its original name, so that hashes of older versions stay valid.
+    """Return data for ``model`` in which every key has its original name, so that the data has the same hash as in
+    older versions.
 
     >>> from outrider.config.recipe import Recipe
     >>> with_old_keys(Recipe, {"task": {"table": {"verifier": "exact"}}})

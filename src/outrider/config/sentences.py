@@ -35,8 +35,8 @@ _AUTO = ("literal['auto']",)
 def parse(cls: type[Model], data: dict[str, Any], file: str, origins: Origins) -> Model:
     """Parse data that was read from ``file``, with all overrides applied.
 
-    ``origins`` lists the origin of each value that was written to the data, in the order of writing. Text is never
-    accepted as a number, and true and false are never accepted as 1 and 0.
+    ``origins`` lists where each value of the data was written (a file or an override), in the order of writing. Text is
+    never accepted as a number, and true and false are never accepted as 1 and 0.
 
     Raises:
         UserError: the data has a mistake. The message names the first mistake, its origin, and the number of other
@@ -75,8 +75,8 @@ def mistakes(error: ValidationError, cls: type[BaseModel]) -> list[tuple[Path, s
 
 
 def _origin(path: Path, origins: Origins) -> Origin | None:
-    """Return the origin of the value at ``path``: the last write to the value or, if overrides changed only parts of
-    the value, these overrides."""
+    """Return where the value at ``path`` was last written. If overrides changed parts of the value later, return these
+    overrides instead."""
     around = [origin for written, origin in origins if path[: len(written)] == written]
     inside = [origin for written, origin in origins if path and written[: len(path)] == path]
     typed = dict.fromkeys(origin.where for origin in inside if origin.typed)
@@ -107,7 +107,8 @@ def _sentence(error: ErrorDetails, cls: type[BaseModel]) -> str:
 
 
 def _quoting(given: Any) -> str:
-    """Return a hint to quote text that YAML reads as a mapping or list, such as a template that starts with a field."""
+    """Return a hint to put a text in quotes if YAML reads it as a mapping or list, such as the prompt template
+    ``{question}``."""
     if isinstance(given, dict) and given and all(value is None for value in given.values()):
         written = "{" + ", ".join(map(str, given)) + "}"
     elif isinstance(given, list) and all(isinstance(each, str) for each in given):

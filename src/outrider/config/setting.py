@@ -1,4 +1,5 @@
-"""Builds the layers of a configuration from settings and recipes. Later layers overwrite earlier layers."""
+"""Orders the values of a setting (model, task and budget) and of a recipe in layers. Later layers overwrite earlier
+layers."""
 
 from __future__ import annotations
 
@@ -22,9 +23,11 @@ class Layer(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One setting in a chain of settings, each of which extends the previous one.
+    """One setting in a chain. Each setting of the chain extends the setting before it.
 
-    A step consists of the setting's name and file, and the values that each recipe has for the setting.
+    Attributes:
+        file: file of the setting; None if only a recipe defines the setting.
+        by_recipe: for each recipe file, its values under ``settings.<name>``.
     """
 
     name: str
@@ -35,12 +38,12 @@ class Step(NamedTuple):
 def steps_of(recipes: Sequence[Written], setting: str | None) -> list[Step]:
     """Return the chosen setting, preceded by the settings that it extends. The list is empty if there is no setting.
 
-    A setting is shipped with Outrider, is written in a file, or is defined in a recipe by extending another setting.
-    The default is Countdown, but a recipe that names its model is a complete run and has no setting.
+    A setting is shipped with Outrider, is the user's file, or is defined under ``settings`` in a recipe by ``extends``.
+    The default is ``countdown``; a recipe that contains ``model`` has no default setting.
 
     Raises:
-        UserError: the setting does not exist, or the recipe names its own model and therefore accepts no setting that
-            has a file.
+        UserError: the setting does not exist or extends itself, or the recipe contains ``model`` and the setting is a
+            file.
     """
     models = [(file.where, file.values["model"]) for file in recipes if "model" in file.values]
     own = _of_recipes(recipes, whole=bool(models))
@@ -69,10 +72,10 @@ def steps_of(recipes: Sequence[Written], setting: str | None) -> list[Step]:
 def layers(recipes: Sequence[Written], steps: Sequence[Step]) -> list[Layer]:
     """Return the layers in order; each layer overwrites the earlier layers.
 
-    The setting's file comes first, preceded by the file that it extends. The recipes follow, with a base recipe before
-    the recipe that extends it. Each recipe adds its own values, followed by its values for this setting under
-    ``settings``. As a result, a recipe's own values apply in every setting, and no file overwrites the values of a file
-    that extends it.
+    The files of the settings come first, then the recipes. In each of the two parts, a file comes before the file that
+    extends it. A recipe adds first its own values and then its values under ``settings`` for the chosen settings. A
+    recipe's values therefore overwrite the values of setting files, and a file's values overwrite those of a file that
+    it extends.
     """
     result = [_layer(step.file.values, _ABOUT, Origin(step.file.where)) for step in steps if step.file]
     for file in recipes:
@@ -103,8 +106,8 @@ def _layer(values: dict[str, Any], without: Set[str], origin: Origin) -> Layer:
 
 
 def _of_recipes(recipes: Sequence[Written], whole: bool) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the recipes' values for settings, keyed by setting and recipe. If a recipe sets a setting to null, the
-    inherited values are dropped.
+    """Return the recipes' values under ``settings``, keyed by setting and by recipe file. If a recipe sets a setting to
+    null, the values of the recipes that it extends are dropped.
 
     Raises:
         UserError: a setting is neither shipped nor extends another setting, so its values would never be used.

@@ -25,8 +25,8 @@ class Sft(SftOptions):
     base: str | None = Field(
         None,
         description=(
-            "existing model to fine-tune: base:<name>, a folder, a GGUF file, package:<name>, or a Hugging Face Hub "
-            "name; null: train a new model"
+            "existing model to fine-tune: base:<name> (shipped with Outrider), a folder, a GGUF file, package:<name> "
+            "(GGUF file in a Python package), or a Hugging Face Hub name; null: train a new model"
         ),
     )
 
@@ -37,10 +37,9 @@ def folder_of_sft(sft: Sft) -> Path:
 
 
 def load_sft(task: Any, overrides: Sequence[str] | Mapping[str, Any] = ()) -> Sft:
-    """Return the options with which the shipped base models were trained on a task's solutions, after applying the
-    overrides.
+    """Return the options for training on a task's solutions: the overrides, and defaults for all other options.
 
-    The task is a name or a name with options.
+    The shipped base models were trained with these defaults. The task is a name or a name with options.
 
     Raises:
         UserError: the task or key does not exist, a value is out of range, or an option for new models is set together

@@ -35,8 +35,8 @@ class TrainOptions(Options):
     evaluate_at: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
         [],
         description=(
-            "fractions of the training budget, such as 0.5; when training reaches one of these fractions, an extra "
-            "evaluation runs after that training step"
+            "fractions of the run's limit (steps, tokens or seconds), such as 0.5; an extra evaluation runs after the "
+            "training step that reaches a fraction; with several limits, the limit reached first counts"
         ),
     )
     save_every: int = Field(20, ge=1, description="number of training steps between checkpoints")
@@ -52,17 +52,17 @@ class TrainOptions(Options):
     lag: Literal[0, 1] = Field(
         0,
         description=(
-            "number of training steps by which the sampling weights lag behind the trained weights; 0: sample each "
-            "batch after the previous update; 1: sample each batch during the previous update (only with vLLM servers "
-            "or on a CPU)"
+            "number of training steps by which the sampling weights lag behind the trained weights; 0: sampling waits "
+            "for the update of the previous step; 1: sampling runs during that update (only with vLLM servers or on a "
+            "CPU)"
         ),
     )
     ranks: int = Field(
         0,
         ge=0,
         description=(
-            "number of training processes; 0: one process on a machine with a GPU; on other machines, one process "
-            "per CPU core, or one per two cores if sampling runs in separate processes"
+            "number of training processes; 0: one process if the machine has a GPU, otherwise one process per CPU core "
+            "(per two cores if sampling runs in separate processes)"
         ),
     )
 

@@ -11,7 +11,8 @@ from outrider.components import ComponentOf
 
 
 def types_at(place: Any, path: tuple[str | int, ...]) -> Iterator[Any]:
-    """Yield every type that is allowed at ``path`` below ``place``: a model, a component table or a plain type."""
+    """Yield every type that is allowed at the keys ``path`` inside the type ``place``. A type is a pydantic model, a
+    :class:`ComponentOf` annotation or a plain type."""
     for here in alternatives(place):
         if not path:
             yield here
@@ -29,7 +30,8 @@ def types_at(place: Any, path: tuple[str | int, ...]) -> Iterator[Any]:
 
 
 def alternatives(place: Any) -> Iterator[Any]:
-    """Yield the alternatives in an annotation: the members of a union, or the component tables of an ``Annotated``."""
+    """Yield the alternatives in an annotation: the members of a union, or each :class:`ComponentOf` in an ``Annotated``
+    type."""
     if get_origin(place) is Annotated:
         base, *metadata = get_args(place)
         tables = [m for m in metadata if isinstance(m, ComponentOf)]

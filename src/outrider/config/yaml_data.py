@@ -81,7 +81,8 @@ def read_yaml(text: str, where: str) -> Any:
     """Return the data of one YAML document; ``where`` names the source in error messages.
 
     Raises:
-        UserError: the text is not YAML, or a key is repeated or is not a name. The message includes the line number.
+        UserError: the text is not YAML, or a key is repeated, empty, a list or a mapping. The message includes the line
+            number.
 
     >>> read_yaml("lr: 1e-4\\ntokens: 1_600_000\\nanswer: no", "x.yaml")
     {'lr': 0.0001, 'tokens': 1600000, 'answer': 'no'}

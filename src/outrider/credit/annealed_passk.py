@@ -21,9 +21,9 @@ class AnnealedPassK(Baseline):
     .. math:: k_s = \text{first} - \Big\lfloor (\text{first} - \text{last} + 1)
               \min\Big(\frac{s - 1}{\text{steps}}, 1\Big) \Big\rfloor, \quad \text{at least last}
 
-    where s is the training step, counted from 1. Each k is used for the same number of steps; after the schedule k
-    stays at ``last``. With k = 1, the variant ``training`` subtracts the group's mean reward and divides by the
-    population standard deviation.
+    Here :math:`k_s` is the k of training step s, counted from 1. Each k is used for the same number of steps; after the
+    schedule k stays at ``last``. With k = 1, the variant ``training`` subtracts the group's mean reward and divides by
+    the population standard deviation.
 
     Degenerate cases: as in :class:`PassK`, all rollouts of a group get advantage 0 if the verifier could score fewer
     than k of them.
@@ -47,8 +47,8 @@ class AnnealedPassK(Baseline):
     variant: Literal["training", "pkpo", "pkpo_centred"] = Field(
         "training",
         description=(
-            "advantage estimator: the formula of the paper Pass@k Training (training), PKPO's formula with its "
-            "baseline (pkpo), or PKPO's transformed rewards minus their group mean (pkpo_centred)"
+            "advantage estimator; training: formula of the paper Pass@k Training; pkpo: formula of the paper PKPO, "
+            "with the paper's baseline; pkpo_centred: PKPO's transformed rewards minus their group mean"
         ),
     )
 

@@ -75,10 +75,10 @@ def advantages_from_arrays(
         logprobs, entropies: ``[B, T]``, computed under the sampling policy; entropies are in nats. Values where the
             mask is 0 are ignored. Only some components require these arrays.
         parents: for trees, the index of the row that each row continues; -1 for roots.
-        starts: for trees, the number of trainable tokens between the prompt and the first token that the row itself
-            sampled. The row's mask must be 0 at these prefix tokens.
-        families: integer label per row; rows of a group with equal labels are siblings. By default, rows with the same
-            parent and start are siblings.
+        starts: for trees, the number of trainable tokens in the prefix that each row copies from its parent. The row's
+            mask must be 0 at these tokens.
+        families: integer label per row; ``siblings_mean`` compares rows of a group that have equal labels. By default,
+            rows with the same parent and start have equal labels.
         seeded: whether each row's prompt contained solved examples or a hint.
         greedy: whether each row is the greedy response (used as the baseline) instead of a sample.
         step: training step, counted from 1. Required only by components that depend on the step.

@@ -34,21 +34,23 @@ def assign(
     prefix: PrefixPolicy = "mask",
     token_texts: TokenTexts | None = None,
 ) -> Assigned:
-    """Run the credit chain of each loss stream over all groups of the stream.
+    """Compute the advantages of a training step. Each loss stream (a separately weighted part of the loss) has its own
+    credit chain (components that turn rewards into advantages).
 
     Every rollout with trainable tokens becomes a row, in the order of the groups and of the rollouts in each group. A
     row with zero advantage also counts in the loss denominators. With ``always_trained`` (for example because of a KL
     penalty), rows with zero advantage are also trained on. Without ``always_trained``, the rollouts of rows with zero
     advantage are marked as unused, with the reason ``unscorable`` (no reward) or ``no advantage``. A rollout without
-    trainable tokens is marked ``no tokens``. Rollouts that an exploration stage has marked as unused, or whose context
-    excludes them from training, do not become rows. These rollouts count in baselines but not in loss denominators.
+    trainable tokens is marked ``no tokens``. A rollout that an exploration stage has marked as unused, or whose kind of
+    prompt is not trained on (``context.trained`` is ``excluded``), does not become a row. Such a rollout counts in
+    baselines but not in loss denominators.
 
     ``encode`` tokenizes the plain prompt, for rollouts that are trained with the original prompt instead of the prompt
     they were sampled from. ``prefix`` selects which tokens of a branch (a continuation of another rollout) are trained
     (:mod:`outrider.credit.paths`). ``token_texts`` returns the text of each token, for components that read texts.
 
     Raises:
-        ValueError: a rollout's stream has no credit chain.
+        ValueError: ``chains`` has no credit chain for a rollout's loss stream.
     """
     groups = [_without_excluded(group) for group in groups]
     rows: list[WeightedRow] = []
@@ -73,8 +75,8 @@ def _without_excluded(group: Group) -> Group:
 
 
 class _Part(NamedTuple):
-    """The rollouts of one group in one loss stream. ``paths`` is None unless the group has branches and the prefix
-    policy needs their paths."""
+    """The rollouts of one group in one loss stream (a separately weighted part of the loss). ``paths`` is None if the
+    group has no branches, or if the prefixes of branches are not trained (prefix policy ``mask``)."""
 
     group: int
     rollouts: list[Rollout]
@@ -88,8 +90,8 @@ def _credited(
     prefix: PrefixPolicy,
     token_texts: TokenTexts | None,
 ) -> list[dict[str, CreditedRollout]]:
-    """Return each group's rollouts with their advantages, keyed by rollout id. A chain gets all groups of its stream at
-    once, since batch baselines need them."""
+    """Return each group's rollouts with their advantages, keyed by rollout id. Each credit chain gets all groups of the
+    step at once, since batch baselines need them."""
     streams: dict[str, list[_Part]] = {}
     for index, group in enumerate(groups):
         branched = prefix != "mask" and any(r.parent is not None for r in group.rollouts)
@@ -119,10 +121,10 @@ def _credited(
 def _by_prefix_policy(
     part: _Part, shares_GN: Sequence[Floats], valid_G: Flags, by_segment: bool, prefix: PrefixPolicy
 ) -> list[CreditedRollout]:
-    """Apply the prefix policy.
+    """Apply the prefix policy, which decides how the prefixes of branches are trained.
 
-    ``shares_GN`` has one array of advantages per rollout. The array covers only the tokens that the rollout itself
-    sampled if ``by_segment`` is set or the part has no paths. Otherwise the array covers the rollout's whole path.
+    ``shares_GN`` has one array of advantages per rollout. With ``by_segment``, or if ``part.paths`` is None, the array
+    covers only the tokens that the rollout itself sampled. Otherwise it also covers a branch's prefix.
     """
     rollouts, paths = part.rollouts, part.paths
     if paths is None or (by_segment and prefix == "count_once"):

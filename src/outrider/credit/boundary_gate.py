@@ -21,17 +21,17 @@ class BoundaryGate(Shaper):
     is the expected slope of pass@k, :math:`1 - (1 - p)^k`, for a problem with ``c`` successes among ``n`` valid members
     (rollouts that the verifier could score) and a uniform prior on p. Advantages are multiplied by :math:`\min(u(c) /
     u(1), 1)`, or by 0 if :math:`u(c) < \tau (n + 1)`. For large k the slope is small for most groups with a success,
-    since their pass@k is already close to 1. A group without a success often has no gradient, since most baselines give
-    equal rewards advantages of 0. It has one, for example, under ``no_baseline`` if failures have a negative reward.
-    Such a group is weighted like a group with one success.
+    since their pass@k is already close to 1. A group without a success is weighted like a group with one success. With
+    most baselines, such a group has no gradient, since its rewards are equal. With ``no_baseline`` and a negative
+    reward for failures, such a group has a gradient.
 
     Degenerate cases: if no member is valid, every advantage is 0. With k = 1 all groups have the same weight. A group
     of one rollout is not a special case.
 
-    Source: BBG, arXiv 2606.15455v1; only the paper's **abstract** was available. Equations 8 and 9 and the weight come
-    from a reimplementation. It cites the paper, but states that it is not a reproduction of the paper. The
-    reimplementation gives a problem without a success weight 1, but uses GRPO's advantages, which are 0 for such a
-    problem.
+    Source: BBG, arXiv 2606.15455v1; only the paper's **abstract** was available. The paper's equations 8 and 9 and the
+    weight :math:`\min(u(c) / u(1), 1)` come from a reimplementation. It cites the paper, but states that it is not a
+    reproduction of the paper. In the reimplementation, a problem without a success has weight 1 but no effect, since
+    its GRPO advantages are 0.
 
     >>> [round(BoundaryGate(k=16).utility(c, 8), 3) for c in range(4)]
     [6.0, 2.087, 0.664, 0.19]
@@ -46,8 +46,8 @@ class BoundaryGate(Shaper):
         0.01,
         ge=0,
         description=(
-            "minimum of u / (n + 1), where u is the slope of pass@k and n is the group's number of rollouts; groups "
-            "below this minimum get advantage 0"
+            "threshold for u / (n + 1), where u is the slope of pass@k and n the group's number of rollouts; groups "
+            "below the threshold get advantage 0"
         ),
     )
 
@@ -58,5 +58,5 @@ class BoundaryGate(Shaper):
         return [a * weight for a in advantages_GT]
 
     def utility(self, successes: int, n: int) -> float:
-        """Return the expected slope u(c) for c = ``successes`` among ``n`` valid members."""
+        """Return the expected slope of pass@k, u(c), for a group with c = ``successes`` among ``n`` valid members."""
         return self.k * math.prod((n - successes + j) / (n + 1 + j) for j in range(1, self.k))

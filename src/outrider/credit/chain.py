@@ -18,8 +18,8 @@ from outrider.options import Options
 class RewardShaper(Options):
     """Changes rewards before the baseline, for example with a length penalty or a format bonus.
 
-    The baseline then treats the shaped reward like any other reward. Verdicts and recorded rewards do not change, so
-    exploration stages and filters never see a shaped reward.
+    The baseline then treats the shaped reward like any other reward. The verifier's verdicts and the recorded rewards
+    do not change. Shaped rewards therefore never affect which problems or rollouts are chosen (exploration stages).
     """
 
     @property
@@ -58,20 +58,20 @@ class Baseline(Options):
 
     @property
     def goal(self) -> int | None:
-        """The k for which the advantages, averaged over rollouts, give an unbiased estimate of the gradient of pass@k;
-        None if there is no such k.
+        """The k for which this baseline gives an unbiased estimate of the gradient of pass@k; None if there is no such
+        k. The estimate is the mean over rollouts of the advantage times the gradient of the log-probability.
         """
         return None
 
     def of_stream(self, groups: Sequence[Members], step: int = 1) -> list[list[Floats]]:
         """Return the result of ``per_token`` for every group. ``groups`` are all groups of one step, with only their
-        members in one loss stream. ``step`` is counted from 1."""
+        rollouts in one loss stream (a separately weighted part of the loss). ``step`` is counted from 1."""
         return [self.per_token(members) for members in groups]
 
 
 @runtime_checkable
 class StageBaseline(Protocol):
-    """A baseline that needs the rollouts of a particular exploration stage.
+    """A baseline that needs the rollouts of a particular exploration stage, such as the greedy response of ``greedy``.
 
     Attributes:
         needs_stage: name of the required stage.
@@ -81,7 +81,7 @@ class StageBaseline(Protocol):
 
 
 def stage_of(baseline: Baseline) -> str | None:
-    """Return the name of the stage whose rollouts the baseline needs; None for most baselines."""
+    """Return the name of the exploration stage whose rollouts the baseline needs; None for most baselines."""
     return baseline.needs_stage if isinstance(baseline, StageBaseline) else None
 
 
@@ -109,7 +109,7 @@ class Shaper(Options):
 
     @property
     def needs_step(self) -> bool:
-        """Whether the shaper acts only in some training steps."""
+        """Whether the result of ``shape`` depends on the training step."""
         return False
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
@@ -148,7 +148,7 @@ def split(chain: Sequence[Link]) -> Links:
 
 
 def advantages_of(chain: Sequence[Link], groups: Sequence[Members], step: int | None = None) -> list[list[Floats]]:
-    """Run the credit chain of one loss stream over all groups of a step.
+    """Compute the advantages of all groups of a step with a credit chain.
 
     Returns one float64 array for each member of each group, with one advantage per trainable token. Reward shapers
     change the rewards one after another, and the baseline maps the rewards to advantages. Each shaper then changes the

@@ -18,18 +18,19 @@ class Difficulty(Shaper):
     .. math:: \tilde A_{i,t} = A_{i,t} \begin{cases} w(\rho) & A_{i,t} > 0 \\ w(1 - \rho) & \text{otherwise} \end{cases}
               \qquad w(\rho) = a + \frac{b - a}{1 + e^{k (\rho - \rho_0)}}
 
-    with :math:`\rho` the share of valid members whose verdict is correct. Successes on hard problems and failures on
-    easy problems get a weight close to b; expected outcomes get a weight close to a. In the loss stream of branches,
-    :math:`\rho` is the share among the group's branches.
+    Here :math:`\rho` is the success rate of the valid members, and a, b, k and :math:`\rho_0` are ``low``, ``high``,
+    ``slope`` and ``midpoint``. Successes on hard problems and failures on easy problems get a weight close to ``high``;
+    expected outcomes get a weight close to ``low``. If branches have their own loss stream (a separately weighted part
+    of the loss), :math:`\rho` is the success rate of the group's branches there.
 
     Both weights are above 0, so no advantage changes its sign. Dividing by the group's standard deviation
-    (:class:`GroupMean`) also weights by difficulty. If a chain does both, the two weights are multiplied.
+    (:class:`GroupMean`) also weights by difficulty. If both are used, the two weights are multiplied.
 
     Degenerate cases: an advantage of 0 stays 0, so groups without a gradient and invalid members (rollouts that the
     verifier could not score) do not change. Invalid members are ignored in :math:`\rho`.
 
     Source: GRPO-LEAD, arXiv 2504.09696, difficulty-aware advantage reweighting, with the released code's defaults. The
-    released code counts a shaped reward above 0 as a success; this shaper uses the verdict.
+    released code counts a shaped reward above 0 as a success; this shaper uses the verifier's verdict.
 
     >>> m = Members(np.array([1.0, 0, 0, 0]), np.array([True, False, False, False]), np.array([1, 1, 1, 0]))
     >>> base = [np.array([1.0]), np.array([-0.5]), np.array([-0.5]), np.zeros(0)]

@@ -1,4 +1,5 @@
-"""Explains a credit chain: rewards and advantages of a small example group after each component."""
+"""Explains how a recipe computes advantages: shows the rewards and advantages of a small example group after each
+credit component."""
 
 from __future__ import annotations
 
@@ -16,11 +17,11 @@ GroupShape = Literal["roots", "greedy", "tree", "siblings"]
 
 
 class After(NamedTuple):
-    """The rewards and advantages of a group after one component (link) of a credit chain.
+    """The rewards and advantages of a group after the credit component ``link``.
 
     Attributes:
         rewards_G: rewards after the reward shapers that have run so far.
-        advantages_GT: one advantage per trainable token of each member; None before the baseline.
+        advantages_GT: one advantage per trainable token of each member; None if the baseline has not run yet.
     """
 
     link: Link
@@ -109,9 +110,9 @@ _SHAPES: dict[GroupShape, list[_Row]] = {"roots": _ROOTS, "greedy": _GREEDY, "tr
 def worked_group(shape: GroupShape = "roots", right: float = 1.0, wrong: float = 0.0, longest: int = 10) -> Worked:
     """Return an example group with rare successes, failures, a truncated response and a response without a verdict.
 
-    The shape ``greedy`` adds the greedy response, and the shape ``tree`` adds branches. The shape ``siblings`` consists
-    only of branches, which start at two different points. The rollouts that they continue are in another loss stream
-    and not in the group. Every fourth token has an entropy of 1.4 nats, and all other tokens have 0.2 nats.
+    The shape ``greedy`` adds the greedy response, and the shape ``tree`` adds branches. The shape ``siblings`` has only
+    branches, which continue two different prefixes. The rollouts from which these prefixes come are not in the group.
+    Every fourth token has an entropy of 1.4 nats, and all other tokens have 0.2 nats.
 
     Args:
         right, wrong: rewards of correct (right) and incorrect (wrong) responses.

@@ -1,4 +1,5 @@
-"""The rollouts of a group as a forest of segments; all tokens of a segment belong to the same rollouts."""
+"""Divides the rollouts of a group, which may share prefixes, into a forest of segments. Rollouts share a segment either
+completely or not at all."""
 
 from __future__ import annotations
 
@@ -19,14 +20,14 @@ class Forest:
     branch off.
 
     A rollout is a path from the prompt to its end; all tokens of a segment are shared by exactly the same rollouts. The
-    prompt is not a segment: segments that start at the prompt have parent -1. A leaf is a member's end. A member that
-    other members continue therefore also has a leaf, in its last segment.
+    prompt is not a segment: segments that start at the prompt have parent -1. Each member has a leaf: the segment in
+    which the member ends, even if other members continue this segment.
 
-    A branch is attached to the member that owns the last token of its prefix. If the branch position lies within the
-    prefix of the parent, the owner is an earlier ancestor. A branch at position 0 is attached to the prompt. A member
-    whose parent is not among the members is attached to the prompt. Branches that start inside such a member's prefix
-    are also attached to the prompt. A member without tokens has no segment: its leaf is the segment to which it is
-    attached.
+    A branch is attached to the member that sampled the last token of the branch's prefix. This member is the parent or,
+    if the branch starts within the parent's own prefix, an earlier ancestor. A branch at position 0 is attached to the
+    prompt. A member whose parent is not among the members is attached to the prompt. Branches that start inside such a
+    member's prefix are also attached to the prompt. A member without tokens has no segment: its leaf is the segment to
+    which it is attached.
 
     Attributes:
         owners_S: the member that sampled the segment's tokens.
@@ -84,7 +85,8 @@ class Forest:
         return Forest(owners_S, begins_S, ends_S, parents_S, np.array(leaves, np.int64))
 
     def below(self, values_G: NDArray[np.generic]) -> Floats:
-        """Sum per-member values over the leaves at or below each segment: float64 ``[S]``."""
+        """For each segment, sum ``values_G`` over the members that end in the segment or in a descendant of it: float64
+        ``[S]``."""
         reached = self.leaves_G >= 0
         sums = np.bincount(self.leaves_G[reached], values_G[reached], minlength=self.size).tolist()
         for segment, parent in zip(range(self.size - 1, -1, -1), self.parents_S[::-1].tolist(), strict=True):
@@ -98,8 +100,8 @@ class Forest:
         return np.where(self.parents_S >= 0, values_S[self.parents_S], prompt)
 
     def per_token(self, values_S: Floats) -> list[Floats]:
-        """Return one array per member. For each trainable token that the member itself sampled, the array has the value
-        of the token's segment.
+        """Return one array per member, with the segment's value for each trainable token that the member itself
+        sampled.
         """
         lengths = np.zeros(len(self.leaves_G), np.int64)
         np.maximum.at(lengths, self.owners_S, self.ends_S)

@@ -17,8 +17,9 @@ class GroupMean(Baseline):
     .. math:: A_i = \frac{r_i - \mu}{\sigma + \epsilon}, \qquad
               \mu = \tfrac1n \sum_j r_j, \quad \sigma^2 = \tfrac{1}{n-1} \sum_j (r_j - \mu)^2
 
-    The sums are over the ``n`` valid members (rollouts that the verifier could score). Without ``std`` the denominator
-    is 1, as in Dr. GRPO. The mean is computed in two passes, in float64.
+    Here :math:`\mu` and :math:`\sigma` are the mean and the standard deviation of the rewards of the ``n`` valid
+    members (rollouts that the verifier could score). Without ``std`` the denominator is 1, as in Dr. GRPO. The mean is
+    computed in two passes, in float64.
 
     Degenerate cases, as in most baselines: an invalid member gets 0 and does not affect the other members. A single
     valid member gets 0. If all valid rewards are exactly equal, all members get exactly 0 (not a rounding error divided

@@ -1,4 +1,4 @@
-"""The baseline of rejection fine-tuning: advantage 1 for every response that the exploration stages keep."""
+"""The baseline of rejection fine-tuning: advantage 1 for every response that has not been dropped."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Imitation(Baseline):
     r"""Advantage 1 for every valid member: :math:`A_i = 1`.
 
     Exploration stages such as ``sift`` and ``keep`` decide which responses are imitated, and drop all others. With the
-    surrogate ``likelihood`` the loss is the supervised fine-tuning loss (tokens whose advantage a shaper sets to 0
-    still count in the loss's denominator). Rewards are ignored.
+    surrogate ``likelihood`` the loss is the supervised fine-tuning loss. Tokens whose advantage a later credit
+    component sets to 0 still count in the denominator of this loss. Rewards are ignored.
 
     Degenerate cases: a response that the verifier could not score gets 0; a single response, and responses with equal
     rewards, get 1.

@@ -24,18 +24,18 @@ class Members:
 
     Attributes:
         rewards_G: float64; NaN means *unscorable* (the verifier failed).
-        success_G: bool; whether the verdict is correct, independent of the reward.
+        success_G: bool; whether the response is correct by the verifier's verdict, whatever its reward.
         tokens_G: int64; number of trainable tokens of each member, possibly 0.
         logprobs_GT, entropies_GT: float64 per trainable token of each member; empty arrays if not recorded.
-        token_texts_GT: the text of each trainable token; empty if no component of the chain reads texts.
-        parents_G: int64; index of the member that each member continues. -1 for a root, and also for a branch whose
-            parent is not among the members (the parent may belong to another loss stream).
-        starts_G: int64; number of trainable tokens in a member's path before its own tokens; 0 for a root. If an
-            ancestor is not in the group, all of the ancestor's tokens count as trainable.
+        token_texts_GT: the text of each trainable token; empty if no credit component reads texts.
+        parents_G: int64; index of the member that each member continues; -1 for a root, and for a branch whose parent
+            is not among the members.
+        starts_G: int64; number of trainable tokens in the prefix that a branch copies; 0 for a root. If an ancestor is
+            not in the group, all of the ancestor's tokens count as trainable.
         families_G: int64; an arbitrary label, shared by members that continue the same rollout from the same position.
             The continued rollout need not be among the members. All roots share one label.
         seeded_G: bool; whether the prompt contained solved examples or a hint.
-        greedy_G: bool; whether the member is the greedy response (of a stage ``greedy``) instead of a sample.
+        greedy_G: bool; whether the member is a greedy response (temperature 0) instead of a sample.
 
     Raises:
         ValueError: the length of an array differs from that of ``rewards_G``.
@@ -78,10 +78,11 @@ class Members:
     def of(
         rollouts: Sequence[Rollout], group: Sequence[Rollout] = (), token_texts: TokenTexts | None = None
     ) -> Members:
-        """Build the members from the rollouts of a group, or of one of its streams.
+        """Build the members from ``rollouts`` of one group.
 
-        ``group`` may contain further rollouts, such as parents of ``rollouts``. ``token_texts`` returns the text of
-        each token; the function is needed only if a component of the chain reads texts."""
+        ``group`` may contain further rollouts of the group, such as parents of ``rollouts``. ``token_texts`` returns
+        the text of each token; this function is needed only if a credit component reads texts.
+        """
         return Members(
             rewards_G=np.array([np.nan if r.reward is None else r.reward for r in rollouts], dtype=np.float64),
             success_G=np.array([r.success for r in rollouts], dtype=np.bool_),
@@ -98,7 +99,7 @@ class Members:
 
 
 def members_by_stream(group: Group) -> dict[str, list[Rollout]]:
-    """Split the rollouts of a group by loss stream, in member order."""
+    """Split the rollouts of a group by loss stream (a separately weighted part of the loss), and keep their order."""
     streams: dict[str, list[Rollout]] = {}
     for rollout in group.rollouts:
         streams.setdefault(rollout.stream, []).append(rollout)

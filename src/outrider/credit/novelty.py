@@ -29,11 +29,11 @@ class Novelty(Shaper):
     ``degenerate_cap`` such a group (all valid members successful, all advantages 0) gets :math:`\min(\lambda \max(1 -
     \eta_i, 0), c)`, centred over its valid members, which implements the claim.
 
-    Source: XRPO, arXiv 2510.06672, Eqs. 4 to 6; λ = 2.5 and κ = 0.5 from section 4.1. Our choice: the mean is over the
-    whole group; ``per_conditioning`` separates plain prompts from prompts with examples or hints, since their
-    likelihoods are not comparable. Deviation: the sampler computes likelihoods at its own temperature; in the paper the
-    trainer computes likelihoods at temperature 1. The two likelihoods are equal if one engine both samples and trains
-    at temperature 1, as in the shipped recipe.
+    Source: XRPO, arXiv 2510.06672, equations 4 to 6, with λ = 2.5 (``weight``) and κ = 0.5 (``cap``) from section 4.1.
+    Our choice: the mean :math:`\bar s` is over the whole group. With ``per_conditioning`` there is one mean for plain
+    prompts and one for prompts with examples or hints, since their likelihoods are not comparable. Deviation: the
+    sampler computes likelihoods at its own temperature; in the paper the trainer computes likelihoods at temperature 1.
+    The two likelihoods are equal if one engine both samples and trains at temperature 1, as in the shipped recipe.
 
     >>> m = Members(
     ...     np.array([1.0, 1, 0]), np.array([True, True, False]), np.array([1, 2, 1]),

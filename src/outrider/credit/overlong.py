@@ -17,13 +17,14 @@ class Overlong(RewardShaper):
     .. math:: r_i' = r_i - \lambda\, \min\Big(1, \max\Big(0, \frac{L_i - (L_\max - L_\text{buffer})}{L_\text{buffer}}
               \Big)\Big)
 
-    :math:`L_i` counts the trainable tokens of the whole path, including the end token and a branch's prefix, but not
-    tool output. A response truncated at the limit has length :math:`L_\max` and gets the full penalty. A response that
-    was truncated earlier, at the model's context length, is treated like a finished response.
+    :math:`L_i` counts the trainable tokens of the response, including the end token and the prefix that a branch
+    copies, but not tool output. A response truncated at the limit has length :math:`L_\max` and gets the full penalty.
+    A response that is truncated before :math:`L_\max`, because the model's context is full, is treated like a finished
+    response.
 
     Degenerate cases: rewards of invalid members (rollouts that the verifier could not score) do not change, even if
-    they are NaN. A group of failures of different lengths gets a gradient towards shorter responses. Verdicts, filters
-    and the recorded reward do not change.
+    they are NaN. A group of failures of different lengths gets a gradient towards shorter responses. The verifier's
+    verdict and the recorded reward do not change.
 
     Source: DAPO, arXiv 2503.14476, Eq. 13. The paper uses :math:`L_\max` = 20,480, a buffer of 4,096 and
     :math:`\lambda` = 1, with rewards of 1 and -1.

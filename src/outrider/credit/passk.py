@@ -21,16 +21,16 @@ class PassK(Baseline):
     r_j`. :math:`M_i` is the mean of :math:`g_S` over the subsets that contain member i. :math:`M` and :math:`\sigma`
     are the mean and (population) standard deviation of :math:`g_S` over all subsets.
 
-    * ``training``: :math:`A_i = (M_i - M) / (\sigma + \epsilon)`. With rewards of 0 and 1 this formula equals Eqs. 14
-      and 15 of Pass@k Training: :math:`(1 - M)/\sigma` for a success and :math:`\big(1 - M - \tbinom{n-c-1}{k-1} /
-      \tbinom{n-1}{k-1}\big) / \sigma` for one of the :math:`n - c` failures, where :math:`M = 1 - \tbinom{n-c}{k} /
-      \tbinom{n}{k}`.
+    * ``training``: :math:`A_i = (M_i - M) / (\sigma + \epsilon)`. With rewards of 0 and 1 these advantages equal
+      equations 14 and 15 of Pass@k Training: :math:`(1 - M)/\sigma` for a success and :math:`\big(1 - M -
+      \tbinom{n-c-1}{k-1} / \tbinom{n-1}{k-1}\big) / \sigma` for one of the :math:`n - c` failures, where :math:`M = 1 -
+      \tbinom{n-c}{k} / \tbinom{n}{k}`.
     * ``pkpo``: :math:`A_i = k` times the mean of :math:`g_S - g_{S \setminus i}` over the subsets that contain i, which
-      is PKPO's Eq. 33 times n. A failure gets 0. For k = 1 the subset without i is empty, and the variant is
+      is n times PKPO's equation 33. A failure gets 0. For k = 1, where :math:`S \setminus i` is empty, ``pkpo`` is
       :class:`LeaveOneOut`, as in the paper.
-    * ``pkpo_centred``: :math:`A_i = k (M_i - M)`, which is k times the numerator of ``training``. This equals n times
-      the difference between PKPO's Eq. 19 and its group mean. For k = 1 this variant is :class:`GroupMean` without
-      ``std``.
+    * ``pkpo_centred``: :math:`A_i = k (M_i - M)`, which is k times the numerator of ``training``, and n times the
+      difference between PKPO's equation 19 and its group mean. For k = 1, ``pkpo_centred`` is :class:`GroupMean`
+      without ``std``.
 
     The mean over members of :math:`A_i \nabla \log \pi(y_i)` estimates the gradient of pass@k (for rewards other than 0
     and 1, the gradient of the expected best reward of k responses). Under ``pkpo`` the estimate is unbiased; under
@@ -38,9 +38,9 @@ class PassK(Baseline):
     hence the factor n.
 
     Advantages are computed from the differences of sorted rewards. From the j-th reward (counted from 0) to the next,
-    :math:`M_i` rises by :math:`\tbinom{j}{k-1} / \tbinom{n-1}{k-1}` times the difference, and Eq. 33 times n / k rises
-    by :math:`\tbinom{j+1}{k-1} / \tbinom{n-1}{k-1}` times the difference. So equal rewards have equal advantages, and a
-    higher reward never has a lower advantage.
+    :math:`M_i` rises by :math:`\tbinom{j}{k-1} / \tbinom{n-1}{k-1}` times the difference, and equation 33 times n / k
+    rises by :math:`\tbinom{j+1}{k-1} / \tbinom{n-1}{k-1}` times the difference. So equal rewards have equal advantages,
+    and a higher reward never has a lower advantage.
 
     Degenerate cases: if there are fewer than k valid members (rollouts that the verifier could score), or if all
     rewards are exactly equal, all members get exactly 0 and are reported as rollouts without advantage. Under
@@ -61,8 +61,8 @@ class PassK(Baseline):
     variant: Literal["training", "pkpo", "pkpo_centred"] = Field(
         "training",
         description=(
-            "advantage estimator: the formula of the paper Pass@k Training (training), PKPO's formula with its "
-            "baseline (pkpo), or PKPO's transformed rewards minus their group mean (pkpo_centred)"
+            "advantage estimator; training: formula of the paper Pass@k Training; pkpo: formula of the paper PKPO, "
+            "with the paper's baseline; pkpo_centred: PKPO's transformed rewards minus their group mean"
         ),
     )
     epsilon: float = Field(
@@ -100,8 +100,8 @@ class PassK(Baseline):
 
 
 def _deviation(gains: Floats, k: int) -> float:
-    """Return the population standard deviation of the subsets' best rewards, computed from the differences of the
-    sorted rewards."""
+    """Return the population standard deviation of the best reward in a subset, over all subsets of ``k`` rewards.
+    ``gains`` are the differences between successive sorted rewards."""
     n = len(gains) + 1
     chances = np.array([comb(j, k - 1) / comb(n, k) for j in range(n)])  # probability that a subset's best is the j-th
     best = np.concatenate([[0.0], np.cumsum(gains)])

@@ -1,39 +1,45 @@
 r"""The prefix policy: which tokens of a branch (a continuation of another rollout) are trained. Uses only NumPy.
 
-A token that several rollouts share was sampled once, by its *owner*. Let :math:`a_i(t)` be the advantage of rollout
-:math:`i` at token :math:`t`, and :math:`w` the token's weight in its row. On-policy, the negative gradient of the loss
-is
+A token that several rollouts share was sampled once, by the rollout that is called the token's *owner*. A rollout's
+*path* consists of its prefix and of its *own* tokens, which it sampled itself. Let :math:`a_i(t)` be the advantage of
+rollout :math:`i` at token :math:`t`, and :math:`w` the token's weight in the loss. For each prefix policy, this is the
+negative gradient of the loss (on-policy):
 
 * ``mask``: :math:`\sum_i \sum_{t \in \text{own}(i)} w\, a_i(t)\, \nabla \log \pi(t)`. Every sampled token is trained
-  once, in its owner's row, with its owner's advantage. A branch's prefix is context, which is not trained.
+  once, with the advantage that it has in its owner. A branch's prefix is not trained.
 * ``count_once``: :math:`\sum_i \sum_{t \in \text{own}(i)} w\, \bar a(t)\, \nabla \log \pi(t)`, with :math:`\bar a(t)`
-  the mean of :math:`a_j(t)` over the rollouts :math:`j` that go through :math:`t`. Every sampled token is trained once.
+  the mean of :math:`a_j(t)` over the rollouts :math:`j` whose paths contain :math:`t`. Every sampled token is trained
+  once.
 * ``repeat``: :math:`\sum_i \sum_{t \in \text{path}(i)} w\, a_i(t)\, \nabla \log \pi(t)`. Every rollout is trained on
-  its whole path: a shared token is trained and counted in denominators once per path. A shared token's old
-  log-probability comes from its owner, which also determines whether the token counts as sampled or observed.
+  its whole path, so a shared token is trained once per path. It also counts once per path in the denominator of the
+  loss. A shared token's old log-probability comes from its owner, which also determines whether the token counts as
+  sampled or observed.
 
-Under ``count_once`` and ``repeat`` the credit chain runs on whole paths: shapers see positions and log-probabilities of
-the whole response. A baseline that assigns values to tree segments (``by_segment``) already accounts for all
-continuations of a token. Under every prefix policy, such a baseline therefore runs only on the tokens that each rollout
-itself sampled. With such a baseline ``count_once`` equals ``mask``, and under ``repeat`` a token has its segment's
-value on every path.
+Under ``count_once`` and ``repeat``, advantages are computed on whole paths: credit components see the positions and
+log-probabilities of the whole response. A baseline that assigns values to tree segments (``by_segment``) already
+accounts for all continuations of a token. Under every prefix policy, such a baseline therefore runs only on own tokens.
+With such a baseline ``count_once`` equals ``mask``. Under ``repeat`` a shared token then has the same advantage on
+every path.
 
-Loss streams are independent: each stream's rollouts are trained in that stream, with the advantages of its credit
-chain. If branches have a separate stream, ``repeat`` trains the branches' prefixes in the stream of the branches. Under
-``count_once`` these branches do not change the rows of their parents. A segment's value is known only in its owner's
-stream; in other streams the segment's tokens remain context, which is not trained.
+Loss streams (separately weighted parts of the loss) are independent: each has its own rollouts and its own credit
+components. If branches are in another stream than their parents, ``repeat`` trains the branches' prefixes as a part of
+the branches' stream. Under ``count_once`` such branches do not change the advantages of their parents' tokens. With
+``by_segment``, a shared token's advantage is known only in the stream of its owner, so other streams do not train the
+token.
 
-A rollout has no row if it is excluded from training, either by a stage or by its ``context`` (the kind of its prompt).
-The mean under ``count_once`` leaves out excluded rollouts and rollouts without a reward. The tokens of an excluded
-rollout are trained only within the path of a branch under ``repeat``. It does not matter how a parent ended, for
-example whether it was truncated. A prefix whose owner is not in the group remains context.
+A rollout may be excluded from training by an exploration stage or because of its kind of prompt (``context``). The mean
+:math:`\bar a(t)` of ``count_once`` leaves out excluded rollouts and rollouts without a reward. An excluded rollout is
+not trained; under ``repeat``, its tokens are still trained as the prefix of a branch that is not excluded. It does not
+matter how a parent ended, for example whether it was truncated. A prefix whose owner is not in the group is not
+trained.
 
 Expected gradients: if the position of a branch does not depend on how its parent ends, every path is a sample of the
 policy. Then, with constant denominators and a baseline that does not depend on the group, the expected gradient under
 ``repeat`` equals that of the same number of independent rollouts. ``mask`` and ``count_once`` have the same expected
 gradient, which differs from that of ``repeat``: each *sampled* token counts once, so decisions after a branch point
-have more weight than decisions before it. (``count_once`` removes the variance that comes from the owner's own
-continuation.) If branches start only from failed rollouts, paths are not samples of the policy under any prefix policy.
+have more weight than decisions before it. ``count_once`` has a lower variance than ``mask``, since it averages over all
+continuations of a token. If branches start only from failed rollouts, paths are not samples of the policy under any
+prefix policy.
 """
 
 from __future__ import annotations
@@ -54,21 +60,22 @@ _NO_IDS = np.zeros(0, np.int32)
 
 
 class CreditedRollout(NamedTuple):
-    """A rollout to train on, with one advantage per trainable token. ``rollout`` is the sampled rollout, or its whole
-    path as a rollout without a prefix."""
+    """A rollout to train on, with one advantage per trainable token. ``rollout`` is the sampled rollout or, if a
+    branch's prefix is trained too, a copy of the branch with the prefix in ``token_ids``."""
 
     rollout: Rollout
     advantages_N: Floats
 
 
 class Paths:
-    """The whole paths of one group, assembled from the tokens that each rollout sampled itself (its own tokens).
+    """The paths of one group's rollouts. A path is a rollout's prefix (of a branch) and the tokens that it sampled
+    itself (its own tokens).
 
     The own tokens of all rollouts are concatenated; a token's *place* is its index in the concatenation. Each rollout
     must come after its parent.
 
     Raises:
-        ValueError: a branch and its parent have different log-probability modes.
+        ValueError: the log-probabilities of a branch and of its parent refer to different distributions (``mode``).
     """
 
     def __init__(self, rollouts: Sequence[Rollout]) -> None:
@@ -101,8 +108,8 @@ class Paths:
         return self._whole[rollout.id]
 
     def members(self, rollouts: Sequence[Rollout], token_texts: TokenTexts | None = None) -> Members:
-        """Return the rollouts' whole paths as members of a group; parents and families are the same as for the
-        rollouts."""
+        """Return the rollouts as :class:`Members` in which the token arrays also cover the prefixes of branches.
+        ``parents_G`` and ``families_G`` are those of the rollouts."""
         return replace(
             Members.of([self.whole(r) for r in rollouts], token_texts=token_texts), families_G=families(rollouts)
         )
@@ -110,8 +117,8 @@ class Paths:
     def counted_once(
         self, rollouts: Sequence[Rollout], shares: Sequence[Floats], valid_G: Flags
     ) -> list[CreditedRollout]:
-        """Return each rollout with only its own tokens; each token has the mean advantage over all paths that contain
-        the token.
+        """Return each rollout with only its own tokens. Each token has the mean of its advantages over all paths that
+        contain the token.
         """
         sums, counts = np.zeros(len(self._sampled)), np.zeros(len(self._sampled))
         for rollout, share_N, valid in zip(rollouts, shares, valid_G, strict=True):
@@ -123,8 +130,8 @@ class Paths:
         return [CreditedRollout(r, means[self._trainable(self._own[r.id])]) for r in rollouts]
 
     def repeated(self, rollouts: Sequence[Rollout], shares: Sequence[Floats]) -> list[CreditedRollout]:
-        """Return the whole path of each rollout; each token has the advantage that it has in the rollout that sampled
-        the token.
+        """Return each rollout with its whole path. Each token has the advantage that was computed for the rollout that
+        sampled the token.
         """
         values = np.full(len(self._sampled), np.nan)
         for rollout, share_N in zip(rollouts, shares, strict=True):

@@ -61,7 +61,7 @@ class Perplexity(Shaper):
     drop_outliers: bool = Field(
         False,
         description=(
-            "whether to exclude responses whose perplexity is an outlier from the group's mean and standard deviation"
+            "whether to leave responses with an outlying perplexity out of the group's mean and standard deviation"
         ),
     )
     clamp: tuple[float, float] | None = Field(

@@ -26,8 +26,8 @@ class Polarity(Shaper):
     Our choice: the factor depends on the verdict, not on the sign of the advantage. The paper splits the objective by
     verdict, and the sign of an advantage may disagree with the verdict. For example, the shaped reward of a long
     correct response may fall below the mean. If the factor depended on the sign, NSR would discourage this success,
-    although NSR should ignore successes. With tree segment values as the baseline, a failed rollout may have segments
-    with positive advantages; these advantages are also multiplied by ``negative``.
+    although NSR should ignore successes. With the baseline ``tree_values``, some tokens of a failed rollout may have
+    positive advantages; these advantages are also multiplied by ``negative``.
 
     Degenerate cases: an advantage of 0 stays 0, so groups without a gradient and rollouts without a verdict do not
     change. With ``positive: 0`` a group with only successes has no gradient; with ``negative: 0`` a group with only

@@ -18,20 +18,20 @@ class Position(Shaper):
     .. math:: \tilde A_{i,t} = A_{i,t} + \mathrm{sign}(A_{i,t})\, b_{i,t}, \qquad
               b_{i,t} = \gamma\, \sigma\big(m (l_{i,t} - n)\big), \qquad l_{i,t} = \frac{t-1}{L_i} \in [0, 1)
 
-    :math:`L_i` counts the trainable tokens of the whole path, so a branch's own tokens start at the position where it
-    leaves its parent. Negative slopes :math:`m` favour early tokens (the report's direction d = -1). The bonus does not
-    depend on the size of the advantage, so the bonus is relatively larger for small advantages; ``cap`` limits the
-    bonus to a share of :math:`|A|`. No advantage changes its sign.
+    :math:`L_i` counts the trainable tokens of the response, including the prefix that a branch copies from its parent.
+    Negative slopes :math:`m` favour early tokens (the report's direction d = -1). The bonus does not depend on the size
+    of the advantage, so the bonus is relatively larger for small advantages; ``cap`` limits the bonus to a share of
+    :math:`|A|`. No advantage changes its sign.
 
     Advantages change only in the training steps from ``first_step`` to ``first_step + steps - 1``.
 
     Degenerate cases: an advantage of 0 stays 0, so groups without a gradient and rollouts without a verdict do not
     change. The token of a one-token response has position 0.
 
-    Source: STILL report, arXiv 2508.07534, Eqs. 8 and 12; defaults from section 4.4.2. Our choice: we subtract n = 0.5
-    from :math:`l`. The report subtracts n = -0.5, which would give almost every token the full bonus :math:`\gamma`;
-    the released code subtracts 0.5. The released code's cap of half of :math:`|A|` is not in the report, so ``cap`` is
-    off by default.
+    Source: STILL report, arXiv 2508.07534, equations 8 and 12, with the defaults of section 4.4.2. Our choice: we
+    subtract n = 0.5 from :math:`l`. The report subtracts n = -0.5, which would give almost every token the full bonus
+    :math:`\gamma`; the released code subtracts 0.5. The released code's cap of half of :math:`|A|` is not in the
+    report, so ``cap`` is off by default.
 
     >>> m = Members(np.array([1.0, 0]), np.array([True, False]), np.array([4, 1]))
     >>> [a.round(3).tolist() for a in Position().shape([np.full(4, 0.5), np.array([-0.5])], m, 1)]

@@ -19,21 +19,22 @@ class Quantile(Baseline):
 
     .. math:: A_i = \frac{r_i - b}{\sigma + \epsilon}, \qquad b = \min \{x : \tfrac1n \#\{j : r_j \le x\} \ge K\}
 
-    Only the ``n`` valid members count. :math:`\sigma` is the standard deviation around the mean, as in
-    :class:`GroupMean`. With rewards of 0 and 1 the baseline acts as a gate. In a hard group (success rate at most 1 -
-    K) failures get 0 and successes get :math:`1/\sigma`. In an easy group successes get 0 and failures get
-    :math:`-1/\sigma`. Therefore rare successes are reinforced, rare failures are discouraged, and all other advantages
-    are 0. Advantages are not centred.
+    Here b is the quantile at level K (the option ``share``) of the rewards of the ``n`` valid members (rollouts that
+    the verifier could score). :math:`\sigma` is the standard deviation of these rewards around their mean, as in
+    :class:`GroupMean`. Advantages are not centred.
 
-    Degenerate cases: if only one member is valid (a rollout that the verifier could score), or all rewards are exactly
-    equal, all members get exactly 0. An invalid member gets 0 and does not affect the other members. A success rate of
-    exactly 1 - K counts as hard.
+    With rewards of 0 and 1, rare successes are reinforced, rare failures are discouraged, and all other advantages are
+    0. In a hard group (success rate at most 1 - K) b is 0, so failures get 0 and successes get :math:`1/\sigma`. In an
+    easy group b is 1, so successes get 0 and failures get :math:`-1/\sigma`.
 
-    With ``interpolate`` the quantile is interpolated between the two sorted rewards next to position K (n - 1), as in
-    the released code. With 8 members and K = 0.4, five successes give b = 0.8, and no member gets 0. With 16 members
-    and K = 0.4 both definitions give the same baseline.
+    Degenerate cases: if only one member is valid, or all rewards are exactly equal, all members get exactly 0. An
+    invalid member gets 0 and does not affect the other members.
 
-    Source: QAE, arXiv 2509.22611, Eqs. 4 and 5 (taken from third-party notes), and the code changes in the paper's
+    With ``interpolate``, b is interpolated between the two sorted rewards next to index K (n - 1), as in the released
+    code. For example, with 8 members, K = 0.4 and five successes, b is then 0.8, and no member gets 0. With 16 members
+    and K = 0.4, ``interpolate`` does not change b.
+
+    Source: QAE, arXiv 2509.22611, equations 4 and 5 (taken from third-party notes), and the code changes in the paper's
     repository.
 
     >>> hard = Members(np.array([1.0, 0, 0, 0]), np.array([True, False, False, False]), np.full(4, 5))

@@ -1,4 +1,5 @@
-"""Checks the per-token values that the sampler recorded, and returns them to credit components."""
+"""Returns the per-token values that a credit component needs, and raises an error if the sampler did not record
+them."""
 
 from __future__ import annotations
 

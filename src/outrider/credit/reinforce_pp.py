@@ -15,23 +15,23 @@ from outrider.credit.members import Members
 
 
 class ReinforcePP(BatchBaseline):
-    r"""The advantage is a z-score over the whole batch. ``group_mean`` selects the z-score of the reward minus the
-    group mean instead of the z-score of the reward.
+    r"""The advantage is the z-score of the reward over the whole batch. With ``group_mean``, the mean reward of the
+    group is subtracted from each reward before z-scores are computed.
 
     .. math:: A_i = \frac{x_i - m}{s + \epsilon}, \qquad
               m = \frac{\sum_j w_j x_j}{\sum_j w_j}, \quad s^2 = \frac{\sum_j w_j (x_j - m)^2}{\sum_j w_j - 1}
 
     Here :math:`x_i` is :math:`r_i` (REINFORCE++, Eq. 5) or :math:`r_i - \mu_\mathrm{group}` (REINFORCE++ w/ Baseline,
-    Eqs. 6 and 7). The sums include the valid members of all groups in the step, separately for each loss stream.
-    ``weight`` selects statistics over responses (:math:`w_i = 1`) or over tokens (:math:`w_i` is the number of
-    trainable tokens).
+    Eqs. 6 and 7). The mean m and the standard deviation s are over the valid members of all groups in the step,
+    separately for each loss stream (a separately weighted part of the loss). ``weight`` selects statistics over
+    responses (:math:`w_i = 1`) or over tokens (:math:`w_i` is the number of trainable tokens).
 
     Our choice: statistics are over responses, and ``group_mean`` is on. The paper computes statistics over the tokens
     of a batch, but appendix B.2 computes them over the N samples; the code of verl and OpenRLHF uses tokens. With
     statistics over tokens and ``group_mean``, a group of equal rewards gets :math:`-m/s`, since long responses shift
-    the mean away from 0. Whether the policy is pushed towards or away from such a group then depends only on response
-    lengths, not on rewards. With statistics over responses and ``group_mean`` the batch mean is 0 by construction and
-    is not subtracted. Groups of equal rewards therefore have no advantage, and no advantage changes its sign. Length
+    the mean away from 0. Whether a group of equal rewards is reinforced or discouraged then depends only on response
+    lengths. With statistics over responses and ``group_mean`` the batch mean is 0 by construction and is not
+    subtracted. Groups of equal rewards therefore have no advantage, and no advantage changes its sign. Length
     normalisation is left to the denominator of the loss.
 
     Degenerate cases: if the batch has fewer than two valid members, or all :math:`x_i` are exactly equal, all members
@@ -40,8 +40,8 @@ class ReinforcePP(BatchBaseline):
     responses to hard problems tend to get negative advantages. An invalid member (a rollout that the verifier could not
     score) gets 0 and does not affect the other members. A single group is treated as the whole batch.
 
-    The paper's KL penalty against the reference model, which is part of the reward without ``group_mean``, is not
-    included. Use the objective's KL term instead.
+    The paper's REINFORCE++ (without ``group_mean``) subtracts a KL penalty against the reference model from the reward.
+    This baseline does not; use the objective's KL term instead.
 
     Source: REINFORCE++, Hu et al. 2025, arXiv 2501.03262v9, section 3. The default epsilon is verl's, but verl adds
     epsilon to the variance.

@@ -24,9 +24,9 @@ class Shrinkage(BatchBaseline):
     rewards. :math:`v` is the mean of the unbiased reward variances within those other groups that have at least two
     valid members. The baseline does not depend on the response itself, so the mean over members of :math:`A_{ij} \nabla
     \log \pi(y_{ij})` is an unbiased estimate of the gradient of the expected reward, as with
-    :class:`~outrider.credit.leave_one_out.LeaveOneOut`. If groups are small and problems are similar, this gradient
-    estimate has a lower variance than the estimate with the leave-one-out baseline. For identical problems :math:`s^2`
-    is the sampling noise of their means, and :math:`\lambda_i` is one half.
+    :class:`~outrider.credit.leave_one_out.LeaveOneOut`. If groups are small and problems are similar, the estimate has
+    a lower variance than with the leave-one-out baseline. For identical problems :math:`s^2` is the sampling noise of
+    their means, and :math:`\lambda_i` is one half.
 
     A group with equal rewards can have nonzero advantages, all of one sign. This happens if rewards differ within
     another group and the other groups' mean reward differs from this group's reward. Degenerate cases: a group uses the
@@ -34,10 +34,10 @@ class Shrinkage(BatchBaseline):
     member is compared only with the other groups (:math:`\lambda_i = 1`), and gets 0 if there are no other groups. An
     invalid member (a rollout that the verifier could not score) gets 0 and does not affect the other members.
 
-    Source: Zeng et al. 2025, arXiv 2511.03710, "Shrinking the Variance" (only its abstract, project page and released
-    code were available). The released code adds 1e-6 to the denominator and assumes that all groups have the same size.
-    This baseline counts each group once in :math:`\mu^{-i}`, whatever its size, and divides :math:`v` by the group's
-    own size.
+    Source: "Shrinking the Variance", Zeng et al., arXiv 2511.03710 (only its abstract, project page and released code
+    were available). The released code adds 1e-6 to the denominator of :math:`\lambda_i` and assumes that all groups
+    have the same size. This baseline counts each group once in :math:`\mu^{-i}`, whatever its size, and divides
+    :math:`v` by the group's own size.
 
     >>> mixed, unsolved = (Members(np.array(r), np.array(r) > 0, np.array([3, 1])) for r in ([1.0, 0.0], [0.0, 0.0]))
     >>> [a.round(3).tolist() for a in Shrinkage().of_batch([mixed, mixed, unsolved])]

@@ -18,13 +18,13 @@ class SiblingsMean(Baseline):
     .. math:: A_i = r_i - \frac{1}{|F_i|} \sum_{j \in F_i} r_j
 
     :math:`F_i` is the set of valid members that continue the same parent from the same position, including :math:`i`
-    but not the parent. All roots are one family, so without branches this baseline is :class:`GroupMean` without
-    ``std``. The baseline is meant for branches in a separate loss stream, where the weight of branches relative to
-    roots is explicit and does not grow with the number of branches.
+    but not the parent. Rollouts that start at the prompt (roots) are compared with each other, so without branches this
+    baseline is :class:`GroupMean` without ``std``. Use this baseline for branches in a separate loss stream (a
+    separately weighted part of the loss). The weight of all branches together then does not grow with their number.
 
-    Degenerate cases, as in :class:`GroupMean` but per family: a family's only valid member gets 0, and if all rewards
-    in a family are equal, its members get exactly 0. An invalid member (a rollout that the verifier could not score)
-    gets 0 and does not affect the other members. The parent need not be among the members.
+    Degenerate cases: if :math:`F_i` has only one valid member, or all rewards in :math:`F_i` are equal, its members get
+    exactly 0. An invalid member (a rollout that the verifier could not score) gets 0 and does not affect the other
+    members. The rollout that branches continue need not be among the members.
 
     Source: DEEP-GRPO, arXiv 2602.14169, section 3. Our choice: by default the advantage is not divided by the standard
     deviation, as in the released code. The paper divides by the standard deviation, as the option ``std`` does (with

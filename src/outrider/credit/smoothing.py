@@ -24,20 +24,20 @@ class Smoothing(Shaper):
     Among successes, probability moves towards rare responses. Among failures, probability moves towards likely
     responses, so failures become less diverse. The term thus acts as an entropy bonus on successes and an entropy
     penalty on failures. Every token of a response gets the same term. The log-likelihood covers the trainable tokens,
-    as recorded at sampling. ``sum`` uses the whole response, as in the equation, so the term grows with length;
-    ``mean`` uses the mean per token.
+    as recorded at sampling. With ``likelihood: sum``, the log-likelihood is that of the whole response, as in the
+    formula, so the term grows with length. With ``mean``, it is the mean over tokens.
 
-    Degenerate cases: the mean of the added term over a group is not 0. A group with only successes is therefore
-    reinforced, with the largest advantages for rare successes. A group with only failures is discouraged. Both
-    statements also hold for a group of one rollout. An exploration stage that drops such groups removes this effect.
-    Advantages of rollouts that the verifier could not score do not change. Success means a correct verdict.
+    Degenerate cases: a group with only successes is reinforced, with the largest advantages for rare successes, since
+    the mean of the added terms is not 0. A group with only failures is discouraged. Both statements also hold for a
+    group of one rollout, but not for groups that an exploration stage drops. Advantages of rollouts that the verifier
+    could not score do not change. Success means a correct verdict.
 
-    Source: DS-GRPO, arXiv 2511.19942v2, Eq. 6 (a sum), taken from two third-party notes that agree; only the paper's
-    abstract and introduction were available. The paper's algorithm uses the old policy's likelihood, as this component
-    does; the paper's theory uses the base model's likelihood. **We could not find the values of the coefficients**: the
-    defaults are ours, and the mean over tokens is also our choice. UCPO's code (arXiv 2605.00365) implements the method
-    as a baseline, but adds nothing if a group has only one success or only one failure. The equation has no such
-    exception.
+    Source: DS-GRPO, arXiv 2511.19942v2, equation 6 (with the sum over tokens), taken from two third-party notes that
+    agree; only the paper's abstract and introduction were available. The paper's algorithm uses the old policy's
+    likelihood, as this component does; the paper's theory uses the base model's likelihood. **We could not find the
+    values of the coefficients**: the defaults are ours, and the mean over tokens is also our choice. UCPO's code (arXiv
+    2605.00365) implements the method as a baseline, but adds nothing if a group has only one success or only one
+    failure. Equation 6 has no such exception.
 
     >>> m = Members(
     ...     np.array([1.0, 1, 0]), np.array([True, True, False]), np.array([1, 2, 1]),

@@ -1,5 +1,4 @@
-"""Estimates the gradient of a stated goal (pass@k) for any allocation of rollouts: a problem's weight does not depend
-on its number of rollouts."""
+"""Estimates the gradient of pass@k, averaged over problems that may have different numbers of rollouts."""
 
 from __future__ import annotations
 
@@ -26,15 +25,15 @@ class StatedGoal(BatchBaseline):
     :math:`\nabla \frac{1}{P} \sum_i U_k(p_i)`, if the numbers of rollouts were fixed before sampling: groups of
     different sizes change the variance, not the goal.
 
-    The estimate is unbiased only if the policy loss is exactly this mean over all members. The denominator of the loss
-    must therefore not depend on response lengths (``aggregate: constant``), and a training step must consist of one
-    update. With several updates per step, each update divides by its own number of members, so a problem has less
-    weight in a mini-batch with large groups.
+    The estimate is unbiased only if the policy gradient is exactly the mean of :math:`A_{ij} \nabla \log \pi(y_{ij})`
+    over all members. The denominator of the loss must therefore not depend on response lengths
+    (``aggregate: constant``), and a training step must consist of one update. With several updates per step, each
+    update divides by the number of members in its mini-batch. A problem would then have less weight in a mini-batch
+    with large groups.
 
     If all groups have the same size, this baseline equals PKPO's baseline; for ``k`` = 1 it equals the leave-one-out
-    baseline. Degenerate cases, as in ``pkpo``: if a problem has fewer than ``k`` valid members, or all its rewards are
-    equal, its advantages are 0, but the problem still counts in ``P``. A problem without a valid member does not count
-    in ``P``.
+    baseline. Degenerate cases: a problem with fewer than ``k`` valid members, or with equal rewards, has advantages of
+    0, as with PKPO. Such a problem still counts in the number of problems, ``P``, unless it has no valid member.
 
     >>> import numpy as np
     >>> one = Members(np.array([1.0, 0.0]), np.array([True, False]), np.ones(2, np.int64))

@@ -25,8 +25,8 @@ class TreeGrpo(Baseline):
     and equal rewards give exactly 0. An invalid member gets 0 and does not affect the other members. If there are no
     branches, this baseline therefore equals :class:`GroupMean`.
 
-    The advantage applies to a rollout's whole path from the prompt, as under the prefix policy ``repeat``: shared
-    tokens are neither masked nor counted once.
+    In the paper, a rollout's advantage applies to all its tokens, including those that it shares with other rollouts
+    (``objective.prefix: repeat``).
 
     Source: Tree-GRPO, arXiv 2509.21240. Deviation: the released code gives a tree of one member its raw reward as the
     second term. This baseline uses 0, since there is no other member to compare with.

@@ -19,9 +19,9 @@ class TreeValues(Baseline):
     r"""The advantage is the sum of two differences: a segment's value minus the prompt's value, and the segment's value
     minus the preceding segment's value.
 
-    Let :math:`L(s)` be the valid leaves at or below segment :math:`s`, :math:`V(s)` their mean reward, :math:`V_0` the
-    mean reward of all valid members (the prompt's value), and :math:`p(s)` the preceding segment (the prompt, for the
-    first segment of a path). Every token of segment :math:`s` gets
+    Let :math:`L(s)` be the valid members that contain segment :math:`s`, :math:`V(s)` their mean reward, :math:`V_0`
+    the mean reward of all valid members (the prompt's value), and :math:`p(s)` the preceding segment (the prompt, for
+    the first segment of a path). Every token of segment :math:`s` gets
 
     * ``treerl_paper``: :math:`A(s) = \big(V(s) - V_0 + V(s) - V(p(s))\big) \,/ \sqrt{|L(s)|}`
     * ``treerl_code``: :math:`A(s) = W(s) + D(s)` with :math:`W(s) = \frac{n}{n-1} (V(s) - V_0) / \sqrt{|L(s)|}` and
@@ -32,18 +32,18 @@ class TreeValues(Baseline):
     :math:`n`, and scales before it takes the difference :math:`D`. AttnRL uses the formula of ``treerl_paper`` and does
     not divide by a standard deviation.
 
-    The values account for all descendants, so a token needs to be trained only once (the prefix policies ``mask`` and
-    ``count_once`` are equivalent). The released implementations train a shared token once per path, as under
-    ``repeat``.
+    A segment's advantage accounts for all rollouts that contain the segment, so a token that rollouts share needs to be
+    trained only once (``objective.prefix: mask``, or ``count_once``, which is the same here). The released
+    implementations train a shared token once for each rollout that contains it (``objective.prefix: repeat``).
 
     Degenerate cases: if there are fewer than two valid members (rollouts that the verifier could score), or all rewards
-    are exactly equal, all members get 0. An invalid member is not a leaf and does not split segments. Tokens that an
-    invalid member shares with valid members get their segment's advantage, and the other tokens of the invalid member
-    get 0. Without branches, ``treerl_paper`` gives twice the difference between a reward and the mean reward.
+    are exactly equal, all members get 0. An invalid member does not count in :math:`L(s)` or :math:`V(s)`, and the
+    position where it branches off has no effect. Tokens that an invalid member shares with valid members get their
+    segment's advantage, and the other tokens of the invalid member get 0. Without branches, ``treerl_paper`` gives
+    twice the difference between a reward and the mean reward.
 
     Sources: TreeRL, arXiv 2506.11902, and its released code; AttnRL, arXiv 2509.26628. Deviation from TreeRL's code:
-    that code trains on 16 of 30 leaves and scales by the number of chosen leaves. This baseline trains on all leaves,
-    so the number of chosen leaves is the number of all leaves.
+    that code trains on 16 of 30 rollouts, and counts only these in :math:`|L(s)|`. This baseline uses all rollouts.
 
     >>> root_and_branch = Members(
     ...     np.array([1.0, 0, 0]), np.array([True, False, False]), np.array([4, 2, 2]),
@@ -103,7 +103,8 @@ class TreeValues(Baseline):
 
 
 def _continued(steps_S: Floats, same_S: Flags, forest: Forest) -> Floats:
-    """Replace each difference marked by ``same_S`` with the parent segment's difference."""
+    """Return ``steps_S`` (each segment's value minus its parent's value), with the parent's step at segments marked in
+    ``same_S``."""
     steps = steps_S.tolist()
     for segment in np.flatnonzero(same_S).tolist():  # parents come first, so copies propagate
         steps[segment] = steps[int(forest.parents_S[segment])]
