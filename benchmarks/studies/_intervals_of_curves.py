@@ -95,8 +95,9 @@ def _exchange(steps: int, noise: Noise, rng: Generator) -> Drawn:
 
 SHARE = "The findings on truncation, dead prompts, unverified responses and duplicates use this interval."
 TREND = (
-    "These [findings](findings.md) use this interval for a metric in the last quarter of the steps, or for its change "
-    "from the first quarter: *no rise*, *length drift*, *reward without success* and *stale sampler*."
+    "The [findings](findings.md) *no rise*, *length drift*, *reward without success* and *stale sampler* use this "
+    "interval. It is the interval of a metric in the last quarter of the steps, or of its change from the first "
+    "quarter."
 )
 SATURATION = (
     "The finding *saturation* uses these intervals for the step at which success levels off (*bend*), and for the "

@@ -64,8 +64,8 @@ def page() -> str:
         "the largest absolute difference between Outrider's values and the other library's values. The values are "
         "computed in float64 for random batches of responses of different lengths. The table *Advantages* compares "
         "advantages. The tables *Losses* and *Far apart* compare losses, and the gradients of the losses with respect "
-        "to every log-probability. If the last column gives a reason for a difference, the number in parentheses is the "
-        "difference that remains once this reason is taken into account. "
+        "to every log-probability. If the last column gives a reason for a difference, the number in parentheses is "
+        "the difference that remains once this reason is taken into account. "
         "[`tests/credit/test_comparison.py`](../tests/credit/test_comparison.py) requires a remaining difference of at "
         "most 1e-6. This test needs verl and TRL, which you can install as described in "
         "[The environment of the comparison](use-outside.md#the-environment-of-the-comparison).",
