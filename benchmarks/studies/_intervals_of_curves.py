@@ -94,12 +94,19 @@ def _exchange(steps: int, noise: Noise, rng: Generator) -> Drawn:
 
 
 SHARE = "The findings on truncation, dead prompts, unverified responses and duplicates use this interval."
-TREND = "The findings *no rise*, *length drift*, *reward without success* and *stale sampler* use this interval."
+TREND = (
+    "The [findings](findings.md) *no rise*, *length drift*, *reward without success* and *stale sampler* use this "
+    "interval. It is the interval of a metric in the last quarter of the steps, or of its change from the first "
+    "quarter."
+)
 SATURATION = (
     "The finding *saturation* uses these intervals for the step at which success levels off (*bend*), and for the "
     "slopes before and after this step."
 )
-EXCHANGE = "A report's fit of success, `b - a exp(entropy)`, uses these intervals. The fit has at most 100 points."
+EXCHANGE = (
+    "A report fits the curve `success = b - a exp(entropy)` to at most 100 points of a run, and gives these intervals "
+    "for `a` and for success at zero entropy."
+)
 CURVES = [
     *(
         Case("share of a finding", SHARE, name, partial(_share_truth, rates), partial(_share, problems, rates, visits),

@@ -212,15 +212,18 @@ def _same(value: dict[str, float]) -> Callable[[], dict[str, float]]:
 
 
 EVALUATION = (
-    "Tables of evaluations, the section `frontier` of reports and comparisons, and `outrider score` use "
-    "these intervals."
+    "These are the intervals in tables of evaluations, in the section `frontier` of a report or comparison, and in "
+    "`outrider score`."
 )
-CHANGE = "The demo's table, reports, comparisons and the finding *coverage narrowing* use these intervals."
+CHANGE = (
+    "These are the intervals of the difference between two evaluations, in the output of training, in reports and "
+    "comparisons, and in the finding *coverage narrowing*."
+)
 GROUPS = (
     "The report's section `frontier` uses these intervals if a run has no evaluation. A group is all rollouts of one "
     "problem in one step, and a problem may have groups in several steps."
 )
-DIVERSITY = "The section `diversity` of a comparison uses these intervals."
+DIVERSITY = "The page that `outrider compare` writes has these intervals in its section `diversity`."
 TOKENS = (
     "Reports and analyses use these intervals for the branching factor, and for means over tokens by position, "
     "outcome, entropy and category."
@@ -267,7 +270,8 @@ PROBLEMS = [
     ),
     *(
         Case("rank correlation",
-             "`outrider analyse shift` uses this interval for the correlation of perplexity and change of probability.",
+             "`outrider analyse shift` uses this interval for the rank correlation between a response's perplexity and "
+             "the mean absolute change of its tokens' probabilities.",
              f"{n} problems, 4 responses each", _same({"Spearman": 6 / math.pi * math.asin(0.4 / 2)}),
              partial(_correlation, n), 300)
         for n in (100, 12)

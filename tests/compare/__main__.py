@@ -21,14 +21,14 @@ The following parts were not compared, in most cases because they have no counte
 - `gae` and the optimal token baselines, which need a critic or sums over the vocabulary;
 - `opo`, whose baseline is a mean weighted by length, and `gdpo`, which combines several rewards;
 - the losses `dppo_tv`, `dppo_kl`, `dro` and `bypass_mode`;
-- the values `abs`, `k1+` and `k3+` of `kl_penalty`; the last two have the gradient of the estimator k2.
+- the values `abs`, `k1+` and `k3+` of `kl_penalty`; for `k1+` and `k3+`, verl uses the gradient of the estimator k2.
 
 In TRL:
 
 - `luspo`, `vespo` and the mask of `off_policy_mask_threshold`;
 - the advantages and the importance weights for vLLM, which TRL computes inside a method that also samples and
-  verifies. In TRL's code, the advantages correspond to `group_mean` with an epsilon of 1e-4, and the weights correspond
-  to a `correction`, as in verl;
+  verifies. According to TRL's code, these advantages equal those of `group_mean` with an epsilon of 1e-4, and the
+  weights equal those of one of Outrider's off-policy corrections;
 - `top_entropy_quantile`, which selects tokens above a quantile. Outrider's `forking` selects a given number of tokens,
   so the two selections may differ by one token at the threshold.
 """
@@ -38,8 +38,8 @@ TABLES = (
     ("Advantages", "", ADVANTAGES),
     (
         "Losses",
-        "For this table, the tokens' log-ratios have a magnitude of about 0.4. For [the last table](#far-apart), their "
-        f"magnitude is up to {REACH:.0f}.\n",
+        "For this table, the tokens' log-ratios have a magnitude of about 0.4. In the table [*Far apart*](#far-apart), "
+        f"their magnitude is up to {REACH:.0f}.\n",
         LOSSES,
     ),
     (
@@ -61,10 +61,11 @@ def page() -> str:
         "",
         f"The script [`tests/compare`](../tests/compare) generated this page, with verl {version('verl')}, TRL "
         f"{version('trl')} and PyTorch {torch.__version__.split('+')[0]} on a CPU. The column *difference* contains "
-        "the largest absolute difference over random batches of rows of different lengths, in float64. The first table "
-        "compares advantages. The other tables compare losses, and the gradients of the losses with respect to every "
-        "log-probability. If the last column gives a reason for a difference, the number in parentheses is the "
-        "difference that remains once this reason is taken into account. "
+        "the largest absolute difference between Outrider's values and the other library's values. The values are "
+        "computed in float64 for random batches of responses of different lengths. The table *Advantages* compares "
+        "advantages. The tables *Losses* and *Far apart* compare losses, and the gradients of the losses with respect "
+        "to every log-probability. If the last column gives a reason for a difference, the number in parentheses is "
+        "the difference that remains once this reason is taken into account. "
         "[`tests/credit/test_comparison.py`](../tests/credit/test_comparison.py) requires a remaining difference of at "
         "most 1e-6. This test needs verl and TRL, which you can install as described in "
         "[The environment of the comparison](use-outside.md#the-environment-of-the-comparison).",
