@@ -41,12 +41,12 @@ def check_stage(
     Args:
         make: function that creates a new stage with the same options on every call. A class works if all its options
             have defaults.
-        budget: function that returns the maximum number of rollouts that the stage requests in a step, given the sizes
-            of the groups before the stage. If None, no limit is checked.
+        budget: function that returns the maximum number of rollouts that the stage requests in a step. Its argument has
+            the number of rollouts that each group already has. If None, no limit is checked.
         first: whether the stage requests rollouts for problems without rollouts, like ``uniform``. Other stages extend
             existing groups.
         exact: whether the stage requests exactly ``budget`` rollouts, instead of at most ``budget``.
-        single: whether the stage drops individual rollouts of a group. It may drop them for different reasons.
+        single: whether the stage drops individual rollouts of a group, possibly for different reasons.
 
     >>> from outrider.explore import Uniform
     >>> check_stage(lambda: Uniform(n=2), budget=lambda sizes: 2 * len(sizes), first=True, exact=True)

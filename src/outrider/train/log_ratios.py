@@ -1,4 +1,4 @@
-"""Adds to each rollout the ratios of its tokens' probabilities at the last update and at sampling."""
+"""Adds to each rollout the log ratios of its tokens' probabilities at the last update and at sampling."""
 
 from __future__ import annotations
 

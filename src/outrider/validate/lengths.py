@@ -14,7 +14,7 @@ class PromptLengths(NamedTuple):
     """The prompt lengths of a side (training or held-out data), in tokens.
 
     Attributes:
-        tokens: length of each prompt, in the order of the entries. Prompts with errors are left out.
+        tokens: length of each prompt, in the order of the entries. Prompts with errors are excluded.
         context: the model's context length.
         too_long: entries whose prompts leave too little context for a response of maximum length, with the prompt
             lengths.
