@@ -1,5 +1,5 @@
-"""The situations in which stages are checked. Situations differ in the number of problems per step, in the preceding
-stage, and in the outcomes."""
+"""The scripted test situations in which exploration stages are checked. Situations differ in the number of problems per
+step, in the preceding stage, and in the outcomes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Situation(NamedTuple):
         before: function that creates the stage before the tested stage.
         ending: function that returns a rollout's outcome, given its request and its index in the group.
         truncated: whether every rollout is truncated by max_tokens.
-        turns: whether rollouts also have observed tokens, as in multi-turn tasks.
+        turns: whether rollouts also have tokens from an environment, as in multi-turn tasks.
     """
 
     problems: int

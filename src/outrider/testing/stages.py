@@ -1,5 +1,5 @@
-"""The laws of a stage. Each law is a function that raises an ``AssertionError`` if the stage breaks it in a scripted
-run."""
+"""The laws of exploration stages. Each law is a function that raises an ``AssertionError`` if a stage breaks the law in
+a scripted run."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ EPOCH = 11  # problems per epoch, so that a run of 6 steps has two or three epoc
 
 
 class StageClaims(NamedTuple):
-    """A stage, and the claims of its author.
+    """A stage, and properties that its author claims and that the checks verify.
 
     Attributes:
         make: function that creates a new stage.
-        budget: function that returns the maximum number of rollouts that the stage requests in a step, given the sizes
-            of the groups before the stage. If None, no limit is checked.
+        budget: function that returns the maximum number of rollouts that the stage requests in a step. Its argument has
+            the number of rollouts that each group already has. If None, no limit is checked.
         first: whether the stage requests rollouts for problems without rollouts. Other stages extend groups that
             already have rollouts.
         exact: whether the stage requests exactly ``budget`` rollouts, instead of at most ``budget``.
-        single: whether the stage drops individual rollouts of a group. It may drop them for different reasons.
+        single: whether the stage drops individual rollouts of a group, possibly for different reasons.
     """
 
     make: Callable[[], Stage]
@@ -43,7 +43,7 @@ class StageClaims(NamedTuple):
 
 
 class Life:
-    """A stage's scripted run in one situation. All laws use the same run.
+    """A scripted run of a stage in one test situation. All laws use the same run.
 
     Args:
         known: cache of rollouts from runs of other stages in the same situation.
@@ -78,7 +78,7 @@ class Life:
         return run
 
     def again(self, after: int = 0, situation: Situation | None = None, **rest: Any) -> ScriptedRun:
-        """Return a run of a newly created stage. It resumes from the state of this run after ``after`` steps."""
+        """Return a run of a newly created stage that resumes from the state saved after ``after`` steps."""
         run = self.begin(situation, step=after, **rest)
         with breaks("resume"):
             run.explorer.load_state_dict(json.loads(self.states[after]))
@@ -99,7 +99,7 @@ def problem_at(index: int) -> Problem:
 
 
 def keeps_its_budget(life: Life) -> None:
-    """Requested rollouts become part of the groups. Their number is within the author's budget and the stage's
+    """Requested rollouts become part of the groups. Their number is within the claimed ``budget`` and the stage's
     ``bounds``."""
     claims, dropping = life.claims, life.situation.before is Halved
     for step, (groups, plan) in enumerate(zip(life.groups, life.run.plans, strict=True), 1):
@@ -178,7 +178,7 @@ def follows_success_and_not_reward(life: Life) -> None:
     """The stage reads success from the verdict, not from the reward. Its decisions therefore do not change even if the
     rewards contradict the verdicts.
 
-    If the decisions differ even in a second run with the same rewards, the message says instead that the stage is not
+    If the decisions differ even in a second run with the same rewards, the error says that the stage is not
     deterministic.
     """
     try:
@@ -213,7 +213,8 @@ def plans_ahead_if_it_says_so(life: Life) -> None:
 
 
 def gives_reasons(life: Life) -> None:
-    """Drop reasons begin with the stage's name. A group has at most one reason, unless the stage claims ``single``."""
+    """Drop reasons begin with the stage's name. All dropped rollouts of a group have the same reason, unless ``single``
+    is True."""
     names = tuple(f"{type(stage).__name__.lower()}: " for stage in life.run.explorer.stages)
     for group in itertools.chain(*life.groups):
         reasons = {r.unused for r in group.rollouts} - {""}
@@ -252,7 +253,7 @@ law already reports missing determinism."""
 
 
 def stage_checks(claims: StageClaims) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Yield each law with a function that checks the law in every situation."""
+    """Yield the name of each check, with a function that runs the check in every scripted situation."""
     lives: dict[str, Life] = {}
     component = type(claims.make()).__name__
     yield "requests", partial(_begin, claims, lives, component)

@@ -1,4 +1,4 @@
-"""The laws of a verifier. They state which verdicts it must return, and which changes of the input must not affect a
+"""The laws of verifiers: which verdicts a verifier must return, and which changes of the input must not affect a
 verdict."""
 
 from __future__ import annotations
@@ -55,8 +55,7 @@ class VerifierRow(NamedTuple):
 
 
 def makes_a_plain_reference(row: VerifierRow) -> None:
-    """The verifier's reference is JSON data, and every call returns the same reference. The verifier does not change
-    the row."""
+    """``reference`` returns JSON data, and the same data in every call. The verifier does not change the row."""
     before = deepcopy(dict(row.fields))
     reference = row.verifier.reference(row.fields, row.answer)
     require_equal(json.loads(json.dumps(reference)), reference, "the reference that was written and read back")
@@ -65,7 +64,7 @@ def makes_a_plain_reference(row: VerifierRow) -> None:
 
 
 def accepts_right_responses(row: VerifierRow) -> None:
-    """A correct response is accepted, even after closed reasoning that contains an incorrect response."""
+    """A correct response is accepted, even after a reasoning block that contains an incorrect response."""
     for text in row.right:
         row.require(text, True)
         for opening, closing in row.marks.items():
@@ -86,7 +85,7 @@ def rejects_nothing(row: VerifierRow) -> None:
 
 
 def rejects_unclosed_reasoning(row: VerifierRow) -> None:
-    """A correct response within unclosed reasoning is rejected."""
+    """A correct response within an unclosed reasoning block is rejected."""
     for text in row.right:
         for opening in row.marks:
             row.require(f"{opening}\n{text}", False)
@@ -117,8 +116,8 @@ def accepts_its_own_right_response(row: VerifierRow) -> None:
 def lets_errors_through(row: VerifierRow) -> None:
     """If a verifier fails, it raises an exception or returns the outcome ``error``, never ``incorrect``.
 
-    The check uses a response whose string methods fail. It cannot test a verifier that never calls such a method, for
-    example because a regular expression reads the text directly.
+    The response in this check is a string whose methods raise errors. A verifier that never calls these methods, for
+    example because it uses only regular expressions, is not tested.
     """
     for text in row.right[:1]:
         trap = _Trap(text)
@@ -146,7 +145,7 @@ VERIFIER_LAWS: dict[str, Callable[[VerifierRow], None]] = {
 def verifier_checks(
     verifier: Verifier, rows: Sequence[VerifierExample], answer: str = "answer", prompt: str = "problem"
 ) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Yield the name of each law, with a function that checks the law on every row."""
+    """Yield the name of each check, with a function that runs the check on all ``rows``."""
     with breaks("prepare", component=type(verifier).__name__):
         verifier.prepare()
     for law, rule in VERIFIER_LAWS.items():

@@ -1,4 +1,4 @@
-"""Explores the next step while the learner updates the policy on the current step (``train.lag: 1``).
+"""Samples the rollouts of the next step while the learner updates the policy on the current step (``train.lag: 1``).
 
 ::
 
@@ -31,16 +31,16 @@ _NAME = "ahead"
 
 
 class Ahead:
-    """Explores the next step (samples its rollouts) in another thread.
+    """Samples the rollouts of the next step in another thread.
 
     Args:
-        on: whether to explore ahead. If False, the class has no effect.
+        on: whether to sample rollouts ahead.
         problems: number of problems per step.
 
     Attributes:
         explored: the groups of the next step, if they have been sampled in advance; otherwise None.
-        error: the exception that ended the last exploration, or None. After an exception, the explorer and the
-            collector are restored to their state before the exploration.
+        error: the exception that ended the last sampling ahead, or None. After an exception, the explorer and the
+            collector are restored to their state before the sampling.
     """
 
     def __init__(self, on: bool, explorer: Explorer, collect: Collector, problems: int, clock: Clock) -> None:
@@ -51,11 +51,10 @@ class Ahead:
 
     @contextmanager
     def exploring(self, step: int, progress: float) -> Iterator[None]:
-        """Context manager that explores ``step`` in the background. On exit, it waits until the exploration is
-        finished.
+        """Context manager that samples the rollouts of ``step`` in the background. On exit, it waits for the rollouts.
 
         Args:
-            progress: share of the budget spent before ``step``; at 1 or more, there is no next step to explore.
+            progress: share of the budget spent before ``step``; at 1 or more, there is no next step.
         """
         self.explored = None
         if not self._on or progress >= 1.0:
@@ -83,20 +82,21 @@ class Ahead:
             self.error = error
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the explored step without its rollouts, as JSON data. The result is empty if no step was explored."""
+        """Return the groups (without rollouts) and metrics of the step that was sampled ahead, as JSON data. The result
+        is empty if no step was sampled ahead."""
         if self.explored is None:
             return {}
         groups = [{"id": group.id, "problem": asdict(group.problem)} for group in self.explored.groups]
         return {_NAME: {"groups": groups, "metrics": self.explored.metrics}}
 
     def save(self, folder: Path) -> None:
-        """Write the rollouts of the explored step, if any, to a checkpoint."""
+        """Write the rollouts that were sampled ahead, if any, to a checkpoint."""
         if self.explored is not None:
             rollouts = [rollout for group in self.explored.groups for rollout in group.rollouts]
             RolloutStore(folder).write(0, rollouts, _NAME)
 
     def load(self, state: Mapping[str, Any], folder: Path) -> None:
-        """Restore the explored step from a checkpoint, if the checkpoint contains one."""
+        """Restore the step that was sampled ahead from a checkpoint, if the checkpoint contains one."""
         self.explored = self.error = None
         if (saved := state.get(_NAME)) is not None:
             self.explored = Explored(_groups(saved["groups"], folder), saved["metrics"])

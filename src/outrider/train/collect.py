@@ -149,8 +149,8 @@ class Collector:
     def _verified_as_they_come(
         self, sampler: Arriving, mine: Sequence[int], chosen: Sequence[SampleRequest]
     ) -> list[tuple[int, list[Rollout]]]:
-        """Verify rollouts as they arrive. When sampling and verification overlap, the time is recorded as
-        verification."""
+        """Verify rollouts as they arrive. While a verification runs, the time counts as verification, even if sampling
+        continues."""
         verified = []
         with self.clock.phase("sample"):
             for i, request, drawn in zip(mine, chosen, sampler.arriving(chosen), strict=True):
@@ -179,7 +179,7 @@ def _by_request(
 
 
 def with_entropies(rollouts: Sequence[Rollout], entropies: Entropies) -> list[Rollout]:
-    """Return the rollouts with the entropy of each sampled token. The entropy of observed tokens is NaN."""
+    """Return the rollouts with the entropy of each sampled token. Tokens from an environment get NaN."""
     filled = list(rollouts)
     for mode in dict.fromkeys(rollout.mode for rollout in rollouts):  # greedy rollouts have another mode
         places = [i for i, rollout in enumerate(rollouts) if rollout.mode == mode]
@@ -192,7 +192,7 @@ def with_entropies(rollouts: Sequence[Rollout], entropies: Entropies) -> list[Ro
 
 
 def _refuse_diverged(rollouts: Sequence[Rollout]) -> None:
-    """Raise UserError unless every sampled token has a finite log-probability. Observed tokens have none."""
+    """Raise UserError unless every sampled token has a finite log-probability."""
     for rollout in rollouts:
         sampled_T = rollout.logprobs_T if rollout.trainable_T is None else rollout.logprobs_T[rollout.trainable_T]
         if not np.isfinite(sampled_T).all():

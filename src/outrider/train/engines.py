@@ -35,7 +35,8 @@ def processes_of(recipe: Recipe) -> int:
 
 
 def open_policy(recipe: Recipe, ranks: Ranks) -> tuple[Policy, str]:
-    """Load a recipe's policy and prepare it for the engines. Return the policy and a message about its forward pass.
+    """Load a recipe's policy and prepare it for the engines. Return the policy, and a message that says how its forward
+    pass is computed.
 
     Raises:
         UserError: the policy cannot be loaded on a rank, or no implementation of the forward pass reproduces the

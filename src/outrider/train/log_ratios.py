@@ -1,4 +1,4 @@
-"""Adds the log-probabilities from a step's last update to the step's rollouts."""
+"""Adds to each rollout the log ratios of its tokens' probabilities at the last update and at sampling."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from outrider.record.row import WeightedRow
 def with_log_ratios(
     groups: Sequence[Group], rows: Sequence[WeightedRow], logprobs: Sequence[NDArray[np.float32] | None]
 ) -> list[Group]:
-    """Return the groups with log ratios, computed from each rollout's log-probabilities in its last update.
+    """Return the groups with the log ratio of each token: its log-probability at the last update minus that at
+    sampling.
 
     Each row is matched with the rollout of its group that has the same seed.
 

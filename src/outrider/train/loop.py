@@ -97,7 +97,7 @@ class Trainer:
     def steps(self, watch: Watcher) -> Iterator[TrainingStep]:
         """Train until the budget is spent, and yield each step once it has been recorded.
 
-        Evaluations and checkpoints that are due run between two steps.
+        Evaluations and checkpoints run between steps.
 
         Raises:
             EngineLostError: no engine is left to sample or train. After this error, :meth:`state` returns the state
@@ -175,7 +175,7 @@ class Trainer:
         return self.explorer.explore(step, self.recipe.train.problems, self.collect, self.progress)
 
     def _sync_weights(self, step: int) -> dict[str, float]:
-        """Sync weights, and return metrics. If no sampler is left, the error is raised later, after the step is
+        """Sync weights, and return metrics. If no sampler is left, keep the error, which is raised after the step is
         recorded."""
         try:
             return self.sync_weights(step)
@@ -194,7 +194,8 @@ class Trainer:
         return self.progress >= 1.0 and self.ahead.explored is None
 
     def _spent(self, step: int, tokens: int) -> float:
-        """Return the share of the budget that ``step`` steps, ``tokens`` tokens and the seconds so far have used."""
+        """Return the spent share of the budget: the largest of the shares of ``step``, ``tokens`` and the seconds so
+        far."""
         train = self.recipe.train
         spent = [(step, train.steps), (tokens, train.tokens), (self.counters.seconds, train.seconds)]
         return max(used / budget if budget else math.inf for used, budget in spent if budget is not None)
@@ -215,8 +216,8 @@ class Trainer:
         self._take_snapshot()
 
     def _take_snapshot(self) -> None:
-        """Store a copy of the state that exploration changes. Until the next update, a checkpoint consists of this copy
-        and the weights."""
+        """Store a copy of the state, since sampling the next step changes it. Until the next update, a checkpoint
+        consists of this copy and the weights."""
         # pickled to copy the state, since explorer and collector modify the objects in it
         self.snapshot = pickle.dumps(self._state())
 

@@ -13,13 +13,13 @@ from outrider.record import Group, Outcome, Rollout
 def step_metrics(groups: Sequence[Group], tokens: int) -> dict[str, float]:
     """Return the deterministic metrics of one step. Replayed rollouts do not count. A mean over no values is NaN.
 
-    ``tokens`` is the number of tokens generated so far in the run. ``solved``, ``mixed`` and ``unsolved`` are shares of
-    the groups that have at least one rollout. ``reward`` is the mean reward of the scorable rollouts. ``entropy`` is
-    the mean entropy per sampled token in nats. ``length`` is the mean number of generated tokens per rollout.
-    ``verdict/…`` and ``unused/…`` count rollouts. ``spent/…`` comes from :func:`spent`. Tasks with environments also
-    have ``observed_tokens``, ``turns`` (mean per rollout), ``turn_errors`` (turns with invalid requests) and
-    ``observations_cut`` (truncated observations). Without recorded entropies, ``surprisal`` is an unbiased estimate of
-    the mean entropy: the mean of ``-log p`` over sampled tokens.
+    ``tokens`` is the number of tokens generated so far in the run. ``solved``, ``mixed`` and ``unsolved`` are the
+    shares of groups in which all, some or no rollouts succeed. Groups without rollouts do not count. ``reward`` is the
+    mean of the finite rewards. ``entropy`` is the mean entropy per sampled token in nats. ``length`` is the mean number
+    of generated tokens per rollout. ``verdict/…`` and ``unused/…`` count rollouts. ``spent/…`` comes from
+    :func:`spent`. Tasks with environments also have ``observed_tokens``, ``turns`` (mean per rollout), ``turn_errors``
+    (turns with invalid requests) and ``observations_cut`` (truncated observations). Without recorded entropies,
+    ``surprisal`` is an unbiased estimate of the mean entropy: the mean of ``-log p`` over sampled tokens.
     """
     groups = [group.drawn for group in groups]
     rollouts = [rollout for group in groups for rollout in group.rollouts]
@@ -70,14 +70,13 @@ def _turns(rollouts: Sequence[Rollout]) -> dict[str, float]:
 
 
 def spent(groups: Sequence[Group]) -> dict[str, float]:
-    """Return the number of tokens that a step generated, by stage and by kind of rollout, and the successes per token.
+    """Return the tokens that each exploration stage generated in a step, and the stage's successes per token.
 
-    The metrics of a stage are ``spent/<stage>/tokens``, ``…/rollouts``, ``…/success_per_1000`` (successes per 1,000
-    tokens) and ``…/solved_per_1000`` (problems whose first success in the step is from this stage, per 1,000 tokens).
+    The metrics of a stage are ``spent/<stage>/tokens``, ``…/rollouts`` and ``…/success_per_1000`` (successes per 1,000
+    tokens). ``…/solved_per_1000`` is the number of problems that this stage solved first in the step, per 1,000 tokens.
     Further metrics count the tokens in all branches (``spent/branched``), in rollouts with examples or a hint
     (``spent/seeded``), and in rollouts that were not trained on (``spent/unused``). ``spent/unused/<reason>`` splits
-    the last number by reason: for example, a stage dropped the rollouts, or they have no advantage. Observed tokens do
-    not count.
+    ``spent/unused`` by reason, such as ``no_advantage``. Tokens from environments do not count.
     """
     tokens, rollouts, successes, solved = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     kinds, reasons = Counter({"branched": 0, "seeded": 0, "unused": 0}), Counter[str]()

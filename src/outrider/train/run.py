@@ -35,11 +35,11 @@ class TrainingRun:
     without a folder.
 
     Args:
-        computed: messages about the forward pass, printed at the start.
-        reference: result of :func:`outrider.train.build.reference_of` on rank 0.
+        computed: messages that say how the forward pass is computed, printed at the start.
+        reference: hash of the frozen weights (:func:`outrider.train.build.reference_of`), computed on rank 0.
         warnings: warnings to print at the start, besides the recipe's own warnings.
-        examine: function that computes the findings in a run folder. The findings are sent to the trackers at the end
-            of the run. If None, no findings are sent.
+        examine: function that detects issues in a run folder. At the end of the run, the issues are sent to the
+            trackers. If None, no issues are sent.
     """
 
     def __init__(
@@ -219,7 +219,8 @@ class TrainingRun:
         return self._learner.whole
 
     def _once(self, make: Callable[[], T]) -> T:
-        """Run ``make`` on rank 0 and return its result. If all ranks save together, broadcast the result."""
+        """Return the result of ``make``. If all ranks write the checkpoints together, run ``make`` on rank 0 and
+        broadcast the result."""
         return make() if self._saves_alone else self.ranks.from_main(make)
 
     def _say(self, *notices: str) -> None:
@@ -230,7 +231,7 @@ class TrainingRun:
         self._say(*(f"warning: {notice}" for notice in self._collect.notices()))
 
     def _say_counts(self) -> None:
-        """Print the task's counts unless they are the same as those printed before."""
+        """Print the task's counts, such as skipped rows, unless they are the same as those printed before."""
         if (sentence := counted(self.recipe.task)) != self._counted:
             self._say(sentence)
             self._counted = sentence

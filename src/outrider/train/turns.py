@@ -1,4 +1,4 @@
-"""Adapts samplers to tasks with environments: adds the stop texts that end turns, and samples multi-turn rollouts."""
+"""Adapts samplers to tasks with environments: adds the stop strings that end turns, and samples multi-turn rollouts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outrider.tasks.turn_task import TurnTask
 
 
 def turn_options(options: SampleOptions, task: Task) -> SampleOptions:
-    """Return the options for sampling a task's turns: the texts that end a turn are added to the stop texts."""
+    """Return the options for sampling a task's turns, whose stop strings include the strings that end a turn."""
     ends = task.ends if isinstance(task, TurnTask) else ()
     return options.model_copy(update={"stop": [*options.stop, *(end for end in ends if end not in options.stop)]})
 
@@ -25,5 +25,6 @@ def with_turns(sampler: Sampler, task: Task, policy: Policy, options: SampleOpti
 
 
 def single_turns(sampler: Sampler) -> Sampler:
-    """Return the sampler of single turns, which needs no environments and is used to probe the weights."""
+    """Return the sampler of single turns, which needs no environments. It samples the tokens that check a weight
+    sync."""
     return sampler.single if isinstance(sampler, TurnSampler) else sampler

@@ -45,7 +45,8 @@ class Copy(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """The tokens that a copy sampled, with their log-probabilities under the sampler and the learner."""
+    """Tokens sampled from one copy of the weights, with their log-probabilities according to the sampler and the
+    learner."""
 
     ids: list[Ids]
     sampled: NDArray[np.floating]
@@ -62,11 +63,10 @@ class WeightSync:
     A probe samples a few tokens from every copy of the weights, with fixed prompts and seeds. It then compares the
     sampler's log-probabilities of these tokens with the learner's. The prompts never change, so that a KV cache
     computed with earlier weights is detected. Each copy is checked separately, since a mean could hide a stale copy. A
-    check fails if the difference exceeds its bound. It also fails if the learner's log-probabilities change while the
-    copy's log-probabilities stay bit-identical or change less than half as much. If the copy's log-probabilities are
-    not bit-identical, the check fails only if the learner's change exceeds four times the difference between sampler
-    and learner in the earlier probe. This allows for rounding errors on a GPU, which may change the last bits even if
-    the weights are the same.
+    check fails if the difference exceeds its bound. It also fails if the copy's log-probabilities change less than half
+    as much as the learner's, so that the copy seems stale. Small changes of the learner are ignored. If the copy's
+    log-probabilities changed at all, changes of up to four times the earlier difference between sampler and learner are
+    small. This allows for rounding errors on a GPU, which may change the last bits even if the weights are the same.
 
     Args:
         prompts: prompts of the probe, with their problems.
@@ -95,7 +95,7 @@ class WeightSync:
 
     def __call__(self, version: int) -> dict[str, float]:
         """Sync the weights, probe the sampler, and return metrics. ``probe_max`` and ``probe_mean`` are the largest and
-        the mean difference between the log-probabilities.
+        the mean difference between the sampler's and the learner's log-probabilities.
 
         Raises:
             UserError: the learner's weights have diverged, sampler and learner disagree, or a rank's sampler cannot

@@ -57,7 +57,8 @@ class Checked(NamedTuple):
 
 
 class TaskReport(NamedTuple):
-    """The results for a task: the results of each side, and the problems that both sides contain."""
+    """The results for a task: those of its training and held-out data (``sides``), and the problems that are in
+    both."""
 
     options: Validate
     sides: list[Checked]
@@ -76,8 +77,8 @@ class TaskReport(NamedTuple):
 
     @property
     def passes(self) -> bool:
-        """Whether all rows are usable, no other error would stop a run, no environment fails, and each side has at most
-        the allowed share of rejected gold answers."""
+        """Whether all rows are usable, no other error would stop a run, and no environment fails. The share of rejected
+        gold answers must be at most ``options.rejected`` in the training data and in the held-out data."""
         share = self.options.rejected
         alive = self.environments is None or not self.environments.failed
         return (
@@ -91,7 +92,7 @@ def check(options: Validate) -> TaskReport:
     """Check a task, then end the task's processes.
 
     Raises:
-        UserError: a file or the model cannot be read, or no row of a side is usable.
+        UserError: a file or the model cannot be read, or the training or held-out data has no usable row.
     """
     prompts = None if options.model is None else Prompts(options.model, options.policy)
     asked = options.task
@@ -115,8 +116,7 @@ def check(options: Validate) -> TaskReport:
 
 
 def _refused(options: Validate, sides: Sequence[Side]) -> list[str]:
-    """Return the errors that would stop a run. Errors about unusable rows are excluded, because the sides already list
-    these errors."""
+    """Return the errors that would stop a run, except errors about unusable rows, which ``sides`` already contains."""
     asked = options.evaluate or EvaluateOptions(problems=max(len(side.entries) for side in sides))
     trains = any(side.name == TRAIN for side in sides)
     wanted = Wanted((options.step_problems or 1) if trains else None, asked, options.max_tokens)
@@ -135,12 +135,14 @@ def check_side(
 
 
 def texts_of(entries: Sequence[SideEntry], ngram: int | None) -> SideTexts:
-    """Prepare the texts of a side for comparison. If ``ngram`` is None, the comparison finds only equal texts."""
+    """Prepare the texts of the training or held-out data for comparison. If ``ngram`` is None, the comparison finds
+    only equal texts."""
     return SideTexts(entries, None if ngram is None else [grams(entry.text, ngram) for entry in entries])
 
 
 def repeats(texts: SideTexts, others: SideTexts | None, least: float) -> Repeats:
-    """Find repeated texts within one side, or between two sides. Equal pairs are not listed again as near pairs."""
+    """Find repeated texts within ``texts`` or, if ``others`` is given, between ``texts`` and ``others``. Pairs of equal
+    texts are not listed again as nearly equal."""
     second = texts if others is None else others
     first_texts = [entry.text for entry in texts.entries]
     equal = same(first_texts, None if others is None else [entry.text for entry in others.entries])

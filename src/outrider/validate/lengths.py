@@ -14,7 +14,7 @@ class PromptLengths(NamedTuple):
     """The prompt lengths of a side (training or held-out data), in tokens.
 
     Attributes:
-        tokens: length of each prompt that can be created, in the order of the entries.
+        tokens: length of each prompt, in the order of the entries. Prompts with errors are excluded.
         context: the model's context length.
         too_long: entries whose prompts leave too little context for a response of maximum length, with the prompt
             lengths.
@@ -26,7 +26,7 @@ class PromptLengths(NamedTuple):
 
 
 def measure(prompts: Prompts, entries: Sequence[SideEntry], max_tokens: int) -> PromptLengths:
-    """Measure the prompts that the policy would receive. Another check reports prompts that cannot be created."""
+    """Measure the prompts that the policy would receive. Another check reports prompts with errors."""
     lengths = []
     for entry in entries:
         try:

@@ -32,7 +32,7 @@ HEADINGS = (
 
 
 def as_table(report: TaskReport) -> Table:
-    """Return a table of counts with one column per side, since a column per count would not fit into 80 characters."""
+    """Return a table of counts, with one column for the training data and one for the held-out data."""
     table = Table(box=box.SIMPLE_HEAD, title=f"{report.options.task.name}: {verdict(report)}", title_justify="left")
     first, *others = zip(HEADINGS, *map(counts, report.sides), strict=True)
     for k, heading in enumerate(first):
@@ -43,7 +43,8 @@ def as_table(report: TaskReport) -> Table:
 
 
 def as_markdown(report: TaskReport) -> str:
-    """Return the Markdown page: counts, rejected answers, unusable rows, repeated texts, levels and long prompts."""
+    """Return the Markdown page: counts, rejected answers, unusable rows, repeated texts, difficulty levels and long
+    prompts."""
     options = report.options
     parts = [
         f"# Validation of the task {options.task.name}",
@@ -71,7 +72,7 @@ def as_markdown(report: TaskReport) -> str:
 
 
 def side_sections(checked: Checked) -> list[str]:
-    """Return the sections about one side, which come after the counts on the page."""
+    """Return the page's sections about the training or held-out data."""
     side, lengths = checked.side, checked.lengths
     parts = [f"## {side.name.capitalize()}: `{side.source}`"]
     if checked.graded.rejected:
@@ -125,7 +126,7 @@ def verdict(report: TaskReport) -> str:
 
 
 def counts(checked: Checked) -> tuple[str, ...]:
-    """Return the counts of one side as table cells."""
+    """Return the counts of the training or held-out data as table cells."""
     side, graded, within, lengths = checked.side, checked.graded, checked.within, checked.lengths
     near = f"over {MOST_PAIRS:,}" if within.cut else f"{len(within.near):,}"
     numbers = [len(side.entries), len(side.refused), graded.verified]
@@ -206,7 +207,7 @@ def as_data(report: TaskReport) -> dict[str, Any]:
 
 
 def side_data(checked: Checked) -> dict[str, Any]:
-    """Return the results of one side as plain data."""
+    """Return the results for the training or held-out data as plain data."""
     side, graded, lengths = checked.side, checked.graded, checked.lengths
     return {
         "name": side.name,

@@ -33,8 +33,8 @@ class Side(NamedTuple):
 
 
 def read_sides(task: Task, problems: int) -> list[Side]:
-    """Read the training data (if any) and the held-out data of a task. All rows of a table and all held-out problems of
-    a suite are read. For any other task, each side has ``problems`` problems.
+    """Read the training data (if any) and the held-out data of a task. Every row of a table and every held-out problem
+    of a test suite is read. Other tasks generate ``problems`` training problems and as many held-out problems.
 
     Raises:
         UserError: a file cannot be read, or no row is usable. In the second case, the message is the error of the
@@ -50,8 +50,8 @@ def read_sides(task: Task, problems: int) -> list[Side]:
 
 
 def read_side(task: Table, source: str, heldout: bool) -> Side:
-    """Read all rows of a table, including training rows that are also held out. Errors are raised as in
-    :func:`read_sides`."""
+    """Read all rows of one file of a table task. Training rows that are also in the held-out data are included. Errors
+    are raised as in :func:`read_sides`."""
     refused: list[str] = []
     found = task.side(source, heldout=heldout, refuse=lambda error: refused.append(str(error)))
     entries = [_entry(problem.metadata["place"], problem) for problem in found.problems]

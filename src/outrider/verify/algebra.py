@@ -1,8 +1,9 @@
 r"""Compares two answers as mathematical objects. Use this module only in worker processes that can be killed, since
 sympy may be slow or never return.
 
-Lists, sets, tuples and intervals are compared member by member. Expressions and equations are compared by their values
-(:mod:`outrider.verify.points`). Only inequalities and certain sets are compared by ``math_verify.verify``.
+Lists, sets, tuples and intervals are compared member by member. Expressions are compared by their values
+(:mod:`outrider.verify.points`), and equations by the values of left side minus right side. Only inequalities and
+certain sets are compared by ``math_verify.verify``.
 """
 
 # ``math_verify.verify`` has errors: it treats numbers that differ by less than 1e-15 as equal (for example 1e-20 and
@@ -177,8 +178,8 @@ def _same_kind(gold: str, answer: str) -> bool:
 
 
 def _ordered(gold: Node, golds: Sequence[Node], answer: Node, answers: Sequence[Node]) -> bool:
-    """Return whether the order of the members matters. It matters in tuples and intervals, and in lists if each gold
-    member names a different variable (as in x = 1, y = 2) and the answer names none."""
+    """Return whether the order of the members matters. The order matters in tuples and intervals. In lists, the order
+    matters if only the gold answer names the members, as in x = 1, y = 2."""
     if (gold.brackets or answer.brackets) not in ("", "{}", "cup"):
         return True
     names = {g.name for g in golds}
@@ -222,8 +223,8 @@ def _same_expression(gold: Node, answer: Node, tolerance: float) -> bool:
 
 
 def _same_chain(gold: Node, answer: Node, tolerance: float) -> bool:
-    """Return whether all sides that state a value (such as the last two sides of x = 2 + 3 = 5) equal the gold
-    answer."""
+    """Return whether all parts of a chain of equations that state a value, such as the last two parts of x = 2 + 3 = 5,
+    equal the gold answer."""
     values = claimed(answer.text, gold.text, gold.name)
     return bool(values) and all(_same(gold, node_of(value), tolerance) for value in values)
 
@@ -241,7 +242,8 @@ def _same_solved(gold: Node, answer: Node) -> bool:
 
 
 def _same_relation(gold: Node, answer: Node, tolerance: float) -> bool:
-    """Compare an answer with a gold relation, or with the last side of a gold chain such as 1 + 2 = x = 3."""
+    """Compare an answer with a gold answer that is an equation or inequality. If the answer is neither, compare it with
+    the last part of the gold answer, such as the 3 of 1 + 2 = x = 3."""
     right, other = sides(gold.text), sides(answer.whole or answer.text)
     if not related(answer.whole or answer.text):
         last = last_of_chain(gold.text)

@@ -1,9 +1,9 @@
 # ruff: noqa: RUF001, RUF002 - look-alike characters
 r"""Finds the line of a response that states the answer: ``Answer: 4``, ``### **Final answer:** 4``, ``#### 4``, 答案：4
 
-Heading marks, quotation marks, bullets and emoji before a mark such as ``Answer:`` are ignored. If the line ends after
-the mark, the answer is in the next paragraph. ``#### Step 2`` and ``#### Conclusion`` are Markdown headings, not
-answers. The code is pure Python, runs in linear time, and never raises an exception.
+Heading characters (``#``), quotation marks, bullets and emoji before a label such as ``Answer:`` are ignored. If the
+line ends after the label, the answer is in the next paragraph. ``#### Step 2`` and ``#### Conclusion`` are Markdown
+headings, not answers. The code is pure Python, runs in linear time, and never raises an exception.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def last_answer_line(text: str, below: bool = False) -> tuple[int, str] | None:
     last one is empty.
 
     Args:
-        below: whether the answer may be in the paragraph below a mark if the mark's line is otherwise empty.
+        below: whether the answer may be in the next paragraph if the line ends after a label such as ``Answer:``.
 
     >>> last_answer_line("So:\nAnswer: 3"), last_answer_line("Answer:\n3"), last_answer_line("> **正确答案：C**")
     ((4, '3'), None, (0, 'C'))

@@ -93,8 +93,8 @@ def last_boxes(text: str) -> list[str]:
 
 
 def _glued(between: str) -> bool:
-    """Return whether the text between two boxes joins them into one answer. The text may be empty, a comma, or "and",
-    possibly with a noun."""
+    """Return whether the text between two boxes joins them into one answer. The text may be empty, a comma or "and", or
+    "and" with a noun, such as "boys and"."""
     if len(between) > LONGEST_GLUE:
         return False
     rest = _AND.sub(" ", between)
@@ -146,7 +146,8 @@ def number(answer: str) -> Fraction | None:
     ``a/b`` or ``\frac{a}{b}``, or a mixed number such as 1 1/2. A currency sign, a percent sign and a unit
     (:mod:`outrider.verify.units`) are ignored: 50\% is read as 50, as in the answer keys of maths data sets. 81, 256 is
     a list, not a number. The result is also None if the answer has more than ``LONGEST_NUMBER`` characters, an exponent
-    above ``LARGEST_EXPONENT``, or a zero denominator. With the first two limits, the function takes only microseconds.
+    above ``LARGEST_EXPONENT``, or a zero denominator. The limits on length and exponent keep the time within
+    microseconds.
 
     >>> number("$1,000.50"), number(r"\dfrac{-1}{2}"), number("7 eggs"), number("1e10000000000")
     (Fraction(2001, 2), Fraction(-1, 2), Fraction(7, 1), None)
@@ -192,9 +193,9 @@ def verify_text(gold: str, text: str, finished: bool = True, match: Match = "exa
     r"""Compare the final answer of a response with the gold answer.
 
     With ``match="exact"``, the answers must be equal strings after :func:`normalise`. With ``match="number"``, the
-    values must be equal in exact arithmetic, so 0.33 is not 1/3, and an answer that is not a number is incorrect. A
-    response is unparseable if :func:`extract` finds no answer. A number in the text is read with the whole expression
-    around it (:mod:`outrider.verify.number_text`).
+    values must be equal in exact arithmetic, so 0.33 is not 1/3, and an answer that is not a number is incorrect. If a
+    finished response has neither ``\boxed{…}`` nor ``####``, the answer is its last numeric expression, such as 2 2/3
+    (:mod:`outrider.verify.number_text`). A response without an answer is unparseable.
 
     Raises:
         ValueError: ``match`` is ``number`` and the gold answer is not a number.
@@ -223,8 +224,8 @@ def verify_text(gold: str, text: str, finished: bool = True, match: Match = "exa
 def whole_number(answer: str) -> Fraction | None:
     r"""Return the exact value of an answer that is one number and nothing else, otherwise None.
 
-    In addition to the forms that :func:`number` reads, the answer may have powers, exact roots and factorials, products
-    with powers of ten, leading words ("The answer is"), and any unit after the number.
+    In addition to the forms that :func:`number` reads, the answer may have powers, factorials, roots with exact values,
+    and products with powers of ten. Words may come before the number ("The answer is"), and any unit after it.
 
     >>> whole_number("$7 per hour"), whole_number("The answer is 8."), whole_number(r"1.5 \times 10^{3}")
     (Fraction(7, 1), Fraction(8, 1), Fraction(1500, 1))

@@ -37,7 +37,8 @@ def as_one(text: str) -> str:
 
 
 def _bound(*parts: str | None) -> tuple[str, bool, str, str]:
-    """Return a bound's letter, whether it is a lower bound, its sign ("less" or "less or equal"), and its number."""
+    """Return a bound's variable, whether it is a lower bound, its relation ("less" or "less or equal") in LaTeX, and
+    its number."""
     letter, sign, value = parts[:3] if parts[0] else (parts[5], parts[4], parts[3])
     less = (sign or "").lstrip("\\")[:1] in ("l", "<")
     equal = "e" in (sign or "") or "=" in (sign or "")

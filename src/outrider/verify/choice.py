@@ -1,10 +1,10 @@
 r"""The multiple-choice verifier, which reads the letter of an option in any formatting, or the text of an option.
 
-The answer may be in a closed box, on a line that states the answer ("Answer:", ``####``), in the paragraph below this
-line, or in a sentence that says which option is right. If a response has several of these parts, the verifier reads the
-last one. If a response has none of them, the verifier reads the last line, provided that this line contains only an
-option. In a truncated response, only a closed box is read. The code is pure Python, runs in linear time, and never
-raises an exception.
+The answer may be in a complete ``\boxed{…}``, on a line with a label ("Answer:", ``####``) or in the paragraph below
+this line, or in a sentence that says which option is right. If a response has several of these parts, the verifier
+reads the last one. If a response has none of them, the verifier reads the last line, provided that this line contains
+only an option. In a truncated response, only a complete ``\boxed{…}`` is read. The code is pure Python, runs in linear
+time, and never raises an exception.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class MultipleChoice(Verifier):
     options: str | list[str] | None = Field(
         None,
         description=(
-            "table field that holds all answer options (a list, or an object from label to text); alternatively, a "
-            "list of table fields, each with one option; null: accept only letters as answers"
+            "table field with all answer options, as a list or as an object from label to text; or several table "
+            "fields, each with one option; null: accept only letters as answers"
         ),
     )
     index: Literal[0, 1] | None = Field(

@@ -42,8 +42,8 @@ _BEHIND = late_pattern(r"(?:这个|这一|这)?(?:选项|项)?(?:是)?(?:正确|
 
 
 def stating_sentences(text: str, reads: Callable[[str], bool]) -> list[tuple[int, str]]:
-    """Return a list with one pair: the offset of the last words that introduce an answer, and the answer. The list is
-    empty if no words introduce an answer.
+    """Return the last answer that a sentence states, with its offset, as a list of one pair. The list is empty if no
+    sentence states an answer.
 
     Args:
         reads: function that returns whether a text can be read as an option.

@@ -39,8 +39,8 @@ class CodeVerifier(PooledVerifier):
         1.0,
         gt=0,
         description=(
-            "memory limit in GiB, which applies separately to the tested program and to the memory that the verifier "
-            "process allocates after its start"
+            "memory limit in GiB for the tested program; the same limit applies to the process of the verifier, for "
+            "memory allocated after its start"
         ),
     )
     cpu_seconds: int = Field(10, ge=1, description="limit on the program's CPU time in seconds for one test input")
@@ -166,7 +166,7 @@ class UnitTests(CodeVerifier):
         "block",
         description=(
             "part of the response that is tested: the last fenced code block (block), or the response up to the end of "
-            "the function that it continues (completion)"
+            "the function that the prompt begins (completion)"
         ),
     )
 

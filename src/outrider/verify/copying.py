@@ -4,7 +4,8 @@ not been computed.
 Expression trees are compared (:mod:`outrider.verify.trees`). An answer is a copy if it contains a formula from the
 question, or some of the formula's summands or factors. The copied part must have the gold answer's value and still
 contain operations. So \frac{2(99^2+99+1)}{2} is a copy. (100-1)^2+99+1 is a copy too, since it only rewrites a number
-(:mod:`outrider.verify.rewritten`). Numbers, lists, words and parts of the gold answer are not copies.
+(:mod:`outrider.verify.rewritten`). An answer is not a copy if it is a number, a list or words, or if the copied formula
+is a part of the gold answer.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ def _is_given(prompt: str, asked: Sequence[str], golds: Sequence[str]) -> bool:
 
 
 def _is_same_side(side: str, known: str) -> bool:
-    """Return whether two sides have the same expression tree, or the same text if either side has no tree."""
+    """Return whether two sides of equations are the same formula, apart from rewritten numbers. If either cannot be
+    parsed, compare their texts."""
     tree, other = tree_of(side), tree_of(known)
     if tree is None or other is None:
         return normalise(side) == normalise(known)
@@ -84,7 +86,7 @@ def _equations(prompt: str) -> tuple[tuple[str, ...], ...]:
 
 
 def _formulas(prompt: str) -> Iterator[str]:
-    """Yield the formulas in a prompt, without words."""
+    """Yield the formulas in a prompt. Words in a formula become commas."""
     for one in _FORMULA.finditer(prompt):
         yield plain(_PROSE.sub(", ", next(filter(None, one.groups()), "")))
 
@@ -110,8 +112,8 @@ def _is_copy(prompt: str, answer: str, golds: Sequence[str]) -> bool:
 
 
 def _is_rewriting(known: Tree, tree: Tree, own: set[str], rights: Sequence[Tree]) -> bool:
-    """Return whether an answer contains a formula from the question that has the value of a gold answer, with the
-    formula's numbers rewritten."""
+    """Return whether an answer contains a formula from the question with rewritten numbers. The formula must have the
+    value of a gold answer."""
     if known.key in own or not _is_work(known) or not any(is_rewritten(part, known) for part in parts_of(tree)):
         return False
     return any(_equal(right.whole, known.whole) for right in rights)

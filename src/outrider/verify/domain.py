@@ -5,16 +5,17 @@ An answer is undefined at a point where it contains a division by zero, a factor
 begins, or (over the reals) a root or logarithm of a negative number. The domain of an answer may be smaller in two
 cases:
 
-- **Real letters.** The answer must have a value at random points, but may have no value at isolated points. An example
-  is (x^2-1)/(x-1) for the gold answer x+1. Roots and logarithms may also make the answer undefined on a half-line, as
-  in \ln(x-1)-\ln(x-2) for the gold answer \ln\frac{x-1}{x-2}, since problems seldom state the sign of a letter. If the
-  gold answer has branches, the answer may not be undefined on a half-line, since \sqrt{x}^2 is only one branch of |x|.
-  At least ``DECIDING`` values of each letter are compared.
-- **Letters that mean integers.** A letter may mean an integer because of its name (n, k, …), or because the gold answer
-  contains an integer function of the letter. With one letter, once the answer has a value at a natural number, it must
-  have a value at every larger one. An example is n!/(n-1)! for the gold answer n. With several letters, the answer must
-  have a value at all multiples of each point where it has a value. An example is n!/(k!(n-k)!). At least ``DECIDING``
-  values of each letter are compared.
+- **Real variables.** The answer must have a value at random points, but may have no value at isolated points. An
+  example is (x^2-1)/(x-1) for the gold answer x+1. Roots and logarithms may also make the answer undefined on a
+  half-line, as in \ln(x-1)-\ln(x-2) for the gold answer \ln\frac{x-1}{x-2}. This is not allowed if the gold answer has
+  several cases: \sqrt{x}^2 equals |x| only in the case x >= 0.
+- **Variables that mean integers.** A variable may mean an integer because of its name (n, k, …), or because the gold
+  answer contains its factorial, for example. With one variable, once the answer has a value at a natural number, it
+  must have a value at every larger one. An example is n!/(n-1)! for the gold answer n. With several variables, an
+  answer with a value at a point such as n = 4, k = 2 must also have one at its multiples, such as n = 8, k = 4. An
+  example is n!/(k!(n-k)!).
+
+In both cases, at least ``DECIDING`` different values of each variable are compared.
 
 So n!(1-n)!n^7 does not equal n, since it has no value from n = 2 on. The sum \sum_{k=1}^{n^9} 1 cannot be compared,
 since it can be computed only for n = 1.
@@ -43,7 +44,8 @@ LetterValues = dict[str, Fraction]
 
 
 class Found(Enum):
-    """The result of comparing an answer at a point where the gold answer has a value."""
+    """The result of comparing an answer with the gold answer at a point (values of the variables) where the gold answer
+    is defined."""
 
     AGREES = "agrees"
     NOT_REAL = "not real"
@@ -56,7 +58,7 @@ class Domain:
     Args:
         gold: the gold answer.
         answer: the answer taken from the response.
-        letters: the letters of both answers.
+        letters: names of the variables in both answers.
     """
 
     def __init__(self, gold: Any, answer: Any, letters: Sequence[str]) -> None:
@@ -75,7 +77,8 @@ class Domain:
         self._found.append((point, found))
 
     def is_open(self) -> bool:
-        """Return whether the answer has a value almost everywhere or in a region, and was compared at enough points."""
+        """Return whether the answer was compared at enough points, and is undefined only where the rules for real
+        variables allow it (see the module's docstring)."""
         at_random = [(p, f) for p, f in self._found if not _all_whole(p)]
         at_random = at_random or self._found  # a letter inside a floor function is an integer at every point
         if any(f in self._missing for _, f in at_random):
@@ -85,7 +88,8 @@ class Domain:
         return 2 * missing <= len(agreed) and self._enough([p for p, f in at_random if f is Found.AGREES])
 
     def spread(self, near: Sequence[Fraction]) -> Iterator[LetterValues]:
-        """Yield more points for an answer with a small domain: at many scales, and between and around constants."""
+        """Yield more points for an answer with a small domain: of all sizes from 0.01 to 10,000, and between and around
+        the constants ``near``."""
         draw = random.Random("spread")
         ends = [Fraction(0), *near]
         for number in range(_SPREAD):
@@ -119,9 +123,9 @@ class Domain:
                 yield real | {name: Fraction(times * value) for name, value in base.items()}
 
     def is_of_integers(self, found: Sequence[tuple[LetterValues, Found]]) -> bool:
-        """Return whether the answer equals the gold answer at enough natural numbers. With one letter, once the two are
-        equal at a number, they must be equal at every larger number that was tried. With several letters, they must be
-        equal at multiples of each point at which they are equal.
+        """Return whether the answer equals the gold answer at enough natural numbers. With one variable, once the two
+        are equal at a number, they must be equal at every larger number that was tried. With several variables, if the
+        two are equal at a point such as n = 4, k = 2, they must be equal at its multiples, such as n = 8, k = 4.
 
         Args:
             found: the results at the points that :meth:`naturals` yields, in the same order.
@@ -151,7 +155,8 @@ def _all_whole(point: LetterValues) -> bool:
 
 
 def _integers(expr: Any) -> set[str]:
-    """Return the letters in integer functions of an expression, and in the limits of its sums and products."""
+    """Return the variables that must be integers: those in gcd, lcm, factorials and binomials, and in the limits of
+    sums and products."""
     from sympy import preorder_traversal
 
     found: set[str] = set()

@@ -75,8 +75,8 @@ def _is_unsolved(side: str) -> bool:
 
 
 def _is_one_letter_of_algebra(whole: Any) -> bool:
-    r"""Return whether a side such as x^2 or n! must be solved for its only letter, unlike \sin x, f(2) or a
-    variance."""
+    r"""Return whether one side of an equation must still be solved for its only variable, as in x^2 = 4. In
+    \sin x = 1/2, f(2) = 1 and \sigma^2 = 9, the left side is the requested quantity itself."""
     from sympy import Abs
     from sympy.core.function import AppliedUndef
     from sympy.functions.elementary.trigonometric import TrigonometricFunction
@@ -96,7 +96,7 @@ def _is_number(whole: Any) -> bool:
 
 
 def letters(text: str) -> set[str]:
-    r"""Return the names in a text. Each letter of a product is a separate name.
+    r"""Return the variable names in a text. Each letter of a product is a separate name.
 
     >>> sorted(letters(r"2x+\sin ab")), letters(r"\frac{1}{2}")
     (['a', 'b', 'x'], set())

@@ -39,8 +39,8 @@ class Function(PooledVerifier):
     """Accepts a response if a function's score is at least ``success_at``. Exceptions, None and NaN give ``ERROR``, not
     score 0.
 
-    The attribute ``answer`` of a problem is a dictionary, ``{"answer": the gold answer or None, "fields": the row}``.
-    ``style`` decides how the function is called:
+    The attribute ``answer`` of a problem is a dictionary with the gold answer or None (``answer``) and the problem's
+    table row (``fields``). ``style`` decides how the function is called:
 
     - ``plain``: ``f(problem, completion)`` returns a number or a :class:`outrider.record.Verdict`.
     - ``trl``: ``f(prompts=[…], completions=[…], **columns)`` returns a list of numbers, as a reward function of TRL's
@@ -53,8 +53,7 @@ class Function(PooledVerifier):
     response with an unclosed reasoning block is unparseable. Reward functions for TRL and ``verifiers`` expect the
     whole response, and often search it for reasoning tags.
 
-    Functions may be ``async``. Before sampling starts, the run's own process loads each function as well, so that
-    errors appear early.
+    Functions may be ``async``. Each function is also loaded once before sampling starts, so that errors appear early.
 
     Raises:
         UserError: the file, module or function does not exist, cannot be imported, or does not match the style.
@@ -89,7 +88,7 @@ class Function(PooledVerifier):
         None,
         description=(
             "template of a correct response, with which `outrider validate` tests the function; {field} stands for a "
-            "table field; null: no test"
+            "field of the problem's table row; null: no test"
         ),
     )
 

@@ -7,8 +7,8 @@ Input that the parser would misread is corrected or refused before parsing:
 
 - letters keep their case (by default, the parser converts to lower case, so \frac{M}{m} would be 1);
 - decimals are exact (0.1 is 1/10), so that rounding never decides a comparison;
-- ``10 000`` and ``1 1/2`` are numbers (the parser would read them as products with the values 0 and 1); x' and x are
-  different symbols; 1.5e3 is not a multiple of Euler's number;
+- ``10 000`` and ``1 1/2`` are numbers (the parser would read them as products); x' and x are different symbols; the e
+  in 1.5e3 is not Euler's number;
 - a trailing letter is not a unit (``\frac{1}{2} m`` is not 1/2); only words in ``\text{…}`` and a few others are units.
 """
 

@@ -5,11 +5,11 @@ The fast and reliable steps come first:
 1. The answer is extracted only from the completion, so boxes and examples in the prompt do not count.
 2. An answer whose text equals the gold answer, apart from typesetting, is correct. Plain numbers are compared exactly.
    Both comparisons take microseconds.
-3. An answer that :func:`outrider.verify.latex.refuse` rejects is unparseable. This check takes microseconds as well.
+3. An answer that :func:`outrider.verify.latex.refuse` rejects is unparseable. This check takes microseconds.
 4. Answers in words are compared as text, ignoring case.
 5. Other answers are read as LaTeX and compared as mathematical objects (:mod:`outrider.verify.algebra`). This
-   comparison takes milliseconds. If it exceeds the time limit of a few seconds, the pool kills the process, and the
-   verdict is ``timeout``.
+   comparison takes milliseconds. After a time limit of a few seconds, its process is killed, and the verdict is
+   ``timeout``.
 6. An answer that only copies a formula from the question, such as 99^2+99+1 instead of 9901, is incorrect.
 
 The verifier accepts a value with or without its unit (5 cm is 5) and both readings of a percentage (50% is 50 and 0.5).
@@ -115,8 +115,8 @@ class Maths(PooledVerifier):
         return Verdict(outcome, float(outcome is Outcome.CORRECT), answer=shown(answer), detail=detail)
 
     def _compared(self, gold: str, answer: str) -> tuple[Outcome, str]:
-        """Compare the answer with one gold answer. If the gold answer is an option, compare the letters or, if the
-        answer has no letter, the option's text."""
+        """Compare the answer with one gold answer. If the gold answer is a multiple-choice option, compare the option
+        letters. If the answer has no letter, compare the option's text."""
         same = same_choice(gold, answer)
         if same is None:
             from outrider.verify.equality import compare

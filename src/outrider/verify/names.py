@@ -8,10 +8,10 @@ indices is read as the first of these forms that fits:
 2. functions with their arguments in the same run, possibly with letters before them: ``sinpi``, ``xlnx``,
    ``mgsin(theta)``;
 3. a constant between single letters: ``kpi``, ``2pir``;
-4. a product of letters, if the run has two or three letters, only capitals, no vowel, or (almost) consecutive letters
-   of the alphabet: ``mgh``, ``ABC``;
-5. one symbol, for any other word (``base*height/2``) that is not directly before a bracket; before a bracket, it is a
-   function that cannot be read.
+4. a product of letters (``mgh``, ``ABC``), if one of these is true: the run has two or three letters, only capitals, no
+   vowel, or (almost) consecutive letters of the alphabet;
+5. one symbol, for any other word (``base*height/2``). A word directly before a bracket is an unknown function, which
+   makes the answer unreadable.
 
 A text that consists only of words, such as ``even`` or ``no solution``, does not change. The code is pure Python and
 never raises an exception.
@@ -154,7 +154,8 @@ def unreadable(text: str) -> str:
 
 
 def _all_names(text: str) -> bool:
-    """Return whether all words are known names or single letters: ``pi``, ``sin x``, ``xlnx``, but not ``cost``."""
+    """Return whether a text consists of known names and single letters, possibly without spaces: ``pi``, ``sin x``,
+    ``xlnx``, but not ``cost``."""
     words = re.findall("[A-Za-z]+", text)
     names = [word for word in words if _known(word) or _MULTIPLE.fullmatch(word) or _is_row(word)]
     others = [word for word in words if word not in names]
@@ -191,7 +192,7 @@ def _translated(text: str) -> str:
 
 
 def _name(text: str, run: str, start: int, end: int) -> tuple[str, int]:
-    """Read a run of letters with its arguments, and return the LaTeX of both and the end offset."""
+    """Read a run of letters with its arguments. Return its LaTeX and its end offset."""
     following = text[end : end + 1]
     if len(run) == 1 and run not in "eEi" and (number := _INDEXED.match(text, end)) and not text[:start][-1:].isdigit():
         return f"{run}_{{{number[0]}}}", number.end()

@@ -101,8 +101,8 @@ def sides(text: str) -> list[str]:
 
 
 def is_name(text: str) -> bool:
-    r"""Return whether one side of an equation only names the other side, that is, consists of letters with indices, or
-    of quotients and products of such letters.
+    r"""Return whether one side of an equation is only the name of a quantity. A name consists of letters with indices,
+    or of quotients and products of such letters.
 
     >>> [is_name(text) for text in ("x_{1}", r"\angle APC", r"\frac{AB}{CD}", "f(x)", "2x", "x+y", "")]
     [True, True, True, True, False, False, False]

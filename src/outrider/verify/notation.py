@@ -1,7 +1,7 @@
 r"""Rewrites a formula in the other notation: LaTeX as code, or code as LaTeX.
 
-Gold answers use both notations. A gold answer that the verifier cannot read still matches its own text. To find such
-answers, ``outrider validate`` also verifies each gold answer in the other notation.
+Gold answers use both notations. If the verifier cannot read a gold answer, it still accepts responses with the same
+text. To find such gold answers, ``outrider validate`` also verifies each gold answer in the other notation.
 """
 
 from __future__ import annotations

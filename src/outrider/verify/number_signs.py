@@ -1,10 +1,10 @@
 # ruff: noqa: RUF001 - look-alike characters are the subject of this file
-r"""Converts LaTeX, Markdown and Unicode around numbers to a canonical form that keeps the position of each sign.
+r"""Converts LaTeX, Markdown and Unicode around numbers to a canonical form with the same order of symbols.
 
-Fractions and roots become single signs (:mod:`outrider.verify.number_value`). Product signs become ``*``, relations
-become ``≤``, and unknown commands become ``ξ``. Fonts, sizes, currencies and the exponents of units are removed: the 2
-of 5 cm^2, for example, is not a separate number. Delimiters of display formulas, arrows, and dashes between statements
-become line breaks. The conversion takes linear time.
+The symbols of fractions and roots become single characters (:mod:`outrider.verify.number_value`). Product signs become
+``*``, relation signs such as ``\ge`` and ``\in`` become ``≤``, and unknown commands become ``ξ``. Fonts, sizes,
+currencies and the exponents of units are removed: the 2 of 5 cm^2, for example, is not a separate number. Delimiters of
+display formulas, arrows, and dashes between statements become line breaks. The conversion takes linear time.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def canonical(text: str) -> Canonical:
 
 
 def _plain(match: re.Match[str]) -> str:
-    """Return the canonical form of a matched sign."""
+    """Return the canonical form of a matched symbol."""
     kind, found = match.lastgroup or "", match[0]
     if kind == "script":
         return f"{'^' if found[0] in _RAISED else '_'}{{{found.translate(_SCRIPTS)}}}"

@@ -1,12 +1,12 @@
 # ruff: noqa: RUF001 - look-alike characters
 r"""Finds the last numeric expression of a text: all of 2 2/3, for example, not only the 3.
 
-The text is converted to a canonical form, in which plain signs replace LaTeX, Markdown and Unicode, and each sign keeps
-its position. Words divide this form into segments. In the last segment with a digit, only the part after the last line
-break, end of a sentence, colon or ``=`` is used. This part is read as a whole, together with words beside it that
-change the value: ``5 million``, ``2 and 2/3``, ``negative 7``. An expression that is not a number (a date, a pair, 3 or
-4, ``x_2``) has no value. Only the text around the last digit is read, so the time does not grow with the length of the
-text.
+The text is first converted to a form without LaTeX, Markdown and Unicode variants
+(:mod:`outrider.verify.number_signs`). Words divide the converted text into segments. In the last segment with a digit,
+only the part after the last line break, end of a sentence, colon or ``=`` is used. This part is read as a whole,
+together with words beside it that change the value: ``5 million``, ``2 and 2/3``, ``negative 7``. An expression that is
+not a number (a date, a pair, 3 or 4, ``x_2``) has no value. Only the text around the last digit is read, so the time
+does not grow with the length of the text.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class _Found(NamedTuple):
 
     @property
     def behind(self) -> list[str]:
-        """Return the words after the expression, up to the first sign that separates words."""
+        """Return the words after the expression, up to the first punctuation mark."""
         found: list[str] = []
         at = self.high
         for word in self.words[self.after :] if self.ends else ():
@@ -269,7 +269,7 @@ def _closing(text: str, low: int, high: int) -> int | None:
 
 
 def _unopened(text: str, low: int, high: int) -> bool:
-    """Return whether the last closing bracket has no opening bracket. The two brackets may have different shapes, as in
+    """Return whether there are more closing than opening brackets. Brackets of different shapes form a pair, as in
     (1, 2]."""
     depth = sum((sign in "({[") - (sign in ")}]") for sign in text[low:high])
     return depth < 0
@@ -308,7 +308,8 @@ def _value(found: _Found) -> Fraction | None:
 
 
 def _joined(found: _Found, value: Fraction) -> tuple[Fraction | None] | None:
-    """Join the value with the number before it, if only joining words or a unit separate the two numbers.
+    """Combine the value with a number shortly before it, as in 2 and 2/3. Only a unit or words such as "and" may stand
+    between the two numbers.
 
     Return None if there is no number to join, and ``(the joined value,)`` if the two numbers form a mixed number.
     Return ``(None,)`` for two numbers that do not form a single number.
@@ -364,7 +365,8 @@ def _alone(found: _Found) -> bool:
 
 
 def _states(side: str, found: _Found) -> bool:
-    """Return whether a left side names or computes the value, unlike the left side of x + y - z = 0."""
+    """Return whether the left side of an equation names the value on the right or has this value. The left side of
+    x + y - z = 0 does neither."""
     if not re.search("[A-Za-zξ]", side):
         value = value_of(side.strip(" ,{}$"))
         return value is None or value == value_of(found.expression)

@@ -82,9 +82,9 @@ def one_quantity(first: str, second: str) -> bool:
 
 def east_asian_scale(behind: str, before: str) -> int | None:
     """Return the factor by which Chinese text after a number multiplies the number; None if the number is only a part
-    of the value.
+    of a longer expression.
 
-    Parts of a value are, for example, the 30 of 8点30分, the 1 of 3分之1 and the 10 of 2的10次方.
+    Such parts are, for example, the 30 of 8点30分, the 1 of 3分之1 and the 10 of 2的10次方.
 
     >>> east_asian_scale("万元", ""), east_asian_scale("个", "共"), east_asian_scale("分", "点")
     (10000, 1, None)

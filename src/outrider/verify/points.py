@@ -1,9 +1,9 @@
-r"""Compares the values of two expressions, exactly or to sixty digits, at points of many kinds.
+r"""Compares the values of two expressions, exactly or to sixty digits, for many values of their variables (points).
 
-Expressions with letters are compared at points of several scales and both signs, and at small and large integers.
-Integers are needed for floor, gcd, n!, and (-1)^n, which is real only at integers. More points lie around every
-constant of either expression, where functions such as |x - 10| and max(n, 3) change. Two expressions are different if
-there is a point at which both are defined and their values differ. If only the gold answer has a value at a point,
+The values of a variable are positive and negative numbers of several orders of magnitude, and small and large integers.
+Integers are needed for floor, gcd, n!, and (-1)^n, which is real only at integers. Further values are close to the
+constants in both expressions, such as the 10 of |x - 10| and the 3 of max(n, 3). Two expressions are different if there
+is a point at which both are defined and their values differ. If only the gold answer has a value at a point,
 :mod:`outrider.verify.domain` decides whether this is allowed. If a comparison is undecided, the answer is incorrect.
 
 Two different expressions hardly ever have equal values at so many random points. For polynomials, this follows from
@@ -77,7 +77,8 @@ def _explicit(value: Any) -> Any:
 
 
 def within_use(value: Any) -> None:
-    """Check the size of the subexpressions without letters, before sympy evaluates the whole expression.
+    """Check that the value of no subexpression without variables (such as 9^9^9) is too large, before sympy evaluates
+    the whole expression.
 
     Raises:
         UnreadableError: the value of a subexpression is too large.
@@ -94,8 +95,8 @@ def within_use(value: Any) -> None:
 
 
 def proportional(gold: Any, answer: Any) -> bool | None:
-    """Return whether one expression is a nonzero number times the other, so that the equations that set them to zero
-    are equivalent; None if undecided."""
+    """Return whether one expression is a nonzero number times the other; None if undecided. If so, the two equations
+    that set them to 0 are equivalent."""
     from sympy import Expr, Integer
 
     if not isinstance(gold, Expr) or not isinstance(answer, Expr):
@@ -120,8 +121,9 @@ class ValuePair(NamedTuple):
 
 
 def _agree(gold: Any, answer: Any, holds: Callable[[ValuePair, ValuePair], bool]) -> bool | None:
-    """Return whether ``holds`` is true at every point; None if undecided. At each point, ``holds`` receives the first
-    value pair that is not zero, and the value pair at that point."""
+    """Return whether ``holds`` is true at every compared point; None if undecided. The arguments of ``holds`` are pairs
+    with the values of both expressions: the pair at the first point where it is not zero, and the pair at the compared
+    point."""
     from sympy import I
 
     letters = sorted({s.name for s in gold.free_symbols | answer.free_symbols} - {"i"})
@@ -137,7 +139,7 @@ def _agree(gold: Any, answer: Any, holds: Callable[[ValuePair, ValuePair], bool]
 
 
 class _Comparison:
-    """Compares two expressions with letters, over the real or the complex numbers."""
+    """Compares two expressions with variables, over the real or the complex numbers."""
 
     def __init__(
         self,
@@ -185,8 +187,8 @@ class _Comparison:
         return every
 
     def _at(self, point: LetterValues) -> ValuePair | Found | None:
-        """Return both values at a point. If only the answer has no value, return the reason. If the gold answer's value
-        does not exist or cannot be computed, return None."""
+        """Return the values of both expressions at a point. If only the answer has no value, return the reason. If the
+        gold answer's value does not exist or cannot be computed, return None."""
         try:
             return _values(*self._both, point, self._over_complex)
         except UnreadableError:
@@ -213,7 +215,8 @@ def _constants(gold: Any, answer: Any, holds: Callable[[ValuePair, ValuePair], b
 
 
 def _values(gold: Any, answer: Any, point: LetterValues, over_complex: bool) -> ValuePair:
-    """Return both values at a point. If many digits may have cancelled, the values are recomputed with more digits."""
+    """Return the values of both expressions at a point. If many digits may have cancelled, the values are recomputed
+    with more digits."""
     digits = 2 * DIGITS
     while True:
         values = Values(point, digits, over_complex)
@@ -282,7 +285,8 @@ def points(gold: Any, answer: Any, letters: Sequence[str]) -> Iterator[LetterVal
 
 
 def _counted(letters: Sequence[str], pool: Sequence[Fraction]) -> Iterator[LetterValues]:
-    """Yield points for functions of integers: small integers, multiples of a number, and integers near constants."""
+    """Yield points for functions of integers: small integers, integers with a common factor, and integers near
+    multiples of the constants in ``pool``."""
     source = random.Random("counted")
     sizes: list[Fraction] = [constant for constant in pool if constant.denominator == 1 and constant > 1]
     for number in range(_IN_TURN):
@@ -302,8 +306,8 @@ def _nodes(expr: Any) -> Iterator[Any]:
 
 
 def _constants_in(expr: Any) -> set[Fraction]:
-    """Return the values of the largest subexpressions without letters, except 0 and huge values. Inexact values are
-    rounded."""
+    """Return the constants in an expression, except 0 and huge values. A subexpression without variables, such as the
+    2^5 of x + 2^5, is one constant. Inexact values are rounded."""
     if not getattr(expr, "is_number", False) and expr.args:
         return set().union(*map(_constants_in, expr.args))
     if expr.free_symbols:

@@ -1,8 +1,8 @@
 """Tests the guarantees of the sandbox (``docs/sandbox.md``). Each probe attempts an action that one guarantee rules
 out.
 
-This module runs inside the sandbox, as the sandbox's first program. The input contains the sandbox's limits, and facts
-about the machine outside the sandbox. The program prints the first guarantee that is broken, or ``kept`` if none is.
+This module is a program that runs inside the sandbox. The input contains the sandbox's limits, and facts about the
+machine outside the sandbox. The program prints the first guarantee that is broken, or ``kept`` if none is.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def starting() -> Iterator[None]:
 
 
 class TemplateDiedError(Exception):
-    """The template has ended or does not answer. Its workers will end as well."""
+    """The template (the process that forks the workers) has ended or does not answer. Its workers will end as well."""
 
 
 class TemplateProcess:
@@ -166,7 +166,8 @@ class Worker:
             self.channel.send(list(batch.items()))
 
     def receive(self) -> dict[int, Verdict]:
-        """Read one message (a batch's confirmation, a verdict, or the worker's end), and return finished verdicts."""
+        """Read one message (a batch's confirmation or a verdict), or notice that the worker has ended. Return finished
+        verdicts."""
         # A message counts only if it comes from the worker itself and is about the item in work. If the verifier forks
         # a process that returns from the verifier, the process will go on and verify the next items as well.
         try:

@@ -117,8 +117,8 @@ def _fence(match: re.Match[str]) -> _Fence:
 def _closing(text: str, fences: list[_Fence], opening: int) -> int:
     """Return the index of the fence that closes a block, or the number of fences if no fence closes it.
 
-    A fence inside a triple-quoted string does not close a Python block if the number of fences in the string is even,
-    as in a docstring with an example.
+    Fences inside a triple-quoted string, such as a docstring with an example, do not close a Python block if they come
+    in pairs.
     """
     # with an odd number of fences, the string was never closed, and one of the fences ends the block
     first = fences[opening]
@@ -139,7 +139,8 @@ def _closing(text: str, fences: list[_Fence], opening: int) -> int:
 
 
 def _read(text: str, start: int, until: int) -> int:
-    """Read Python from ``start``. Return ``until`` or, if it is in a triple-quoted string, the end of the string."""
+    """Read Python from ``start``. Return the offset ``until`` or, if this offset is in a triple-quoted string, the end
+    of the string."""
     while start < until and (lexeme := _LEXEME.search(text, start, until)):
         start = lexeme.end()
         if quotes := lexeme["quotes"]:

@@ -40,10 +40,10 @@ KILLED = -9
 
 
 class ProgramCheck:
-    """Runs programs in a sandbox with limits. The wall-clock limit is a share of the verdict's time limit.
+    """Runs programs in a sandbox with limits.
 
-    If the program fails, the verdict is incorrect. If the machine is too busy, the verdict is a timeout. If the sandbox
-    fails, the verdict is an error. Timeouts and errors have no score.
+    If the program fails, the verdict is ``incorrect``. If the machine is too busy, the verdict is ``timeout``. If the
+    sandbox fails, the verdict is ``error``. Verdicts of ``timeout`` and ``error`` have no score.
 
     Raises:
         UserError: no sandbox works on this machine, but ``isolation`` is ``required``.

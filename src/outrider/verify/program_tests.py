@@ -31,9 +31,11 @@ class ProgramTests(NamedTuple):
 
     Attributes:
         pairs: inputs and expected outputs; empty if the tests are calls.
-        calls: one list of three entries per call. The entries are the arguments, the members of a single list argument
-            if this list might instead hold all arguments (otherwise None), and the accepted return values.
-        function: name of the called function. If empty, the program's only or main function is called.
+        calls: one list of three entries per call: the arguments, alternative arguments or None, and the accepted return
+            values. If the only argument is a list that may be meant as the list of all arguments, its members are the
+            alternative.
+        function: name of the called function. If empty, the program's last function that no other function uses is
+            called.
     """
 
     pairs: list[list[str]]
@@ -112,7 +114,8 @@ def _listed(held: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def _names(listed: Sequence[Mapping[str, Any]], held: Any, fields: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names that the function may have. Names written nearest to the tests come first."""
+    """Yield possible names of the tested function: first those in a test, then those in the field with the tests, then
+    those in the rest of the row."""
     for holder in (listed[0], held, fields):
         if isinstance(holder, Mapping):
             metadata = holder.get("metadata")
@@ -156,7 +159,7 @@ def _lines(test: Mapping[str, Any], key: str, name: str, number: int) -> str:
 
 
 def _calls(listed: Sequence[Mapping[str, Any]], name: str) -> list[list[Any]]:
-    """For each call, return the arguments, the members of a single list argument (or None), and the accepted
+    """For each call, return the arguments, alternative arguments or None (see :func:`_arguments`), and the accepted
     results."""
     for number, test in enumerate(listed, 1):
         if missing := [key for key in ("input", "output") if key not in test]:
@@ -171,8 +174,8 @@ def _calls(listed: Sequence[Mapping[str, Any]], name: str) -> list[list[Any]]:
 
 
 def _arguments(given: Any, name: str, number: int) -> tuple[list[Any], list[Any] | None]:
-    """Return the arguments of a call. If the only argument is a list that might instead hold all arguments, also return
-    the members of this list; otherwise None.
+    """Return the arguments of a call, and alternative arguments or None. If a text contains a single list, this list
+    may be one argument or the list of all arguments, and its members are the alternative.
 
     ``given`` is a list of the arguments, a text with one argument per line in JSON, or the only argument.
     """

@@ -1,8 +1,8 @@
 r"""Removes words that introduce an answer: ``\text{The answer is }7``, ``\text{Area} = 7``.
 
 The words are kept if one of them changes the value, as in "the answer is not 7" and "at most 7". They are also kept if
-the rest of the text is in words: in "f is injective", the name f is a part of the answer. The code is pure Python and
-runs in linear time.
+only words follow: in "f is injective", the letter f is a part of the answer. The code is pure Python and runs in linear
+time.
 """
 
 from __future__ import annotations

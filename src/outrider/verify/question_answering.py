@@ -1,7 +1,7 @@
 """Verifies short free-text answers by exact match or F1 after SQuAD's normalisation. Gold answers may have aliases.
 
 Source: Rajpurkar et al. 2016 (arXiv 1606.05250) for exact match and F1. Yang et al. 2018 (arXiv 1809.09600, HotpotQA)
-for the rule on the answers "yes" and "no".
+for the F1 of "yes" and "no", which is 0 or 1.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 class QuestionAnswering(Verifier):
     """Accepts an answer if it equals the gold answer or an alias after :func:`normalise`; the score is 0 or 1.
 
-    With a threshold ``f1``, the score is the largest :func:`f1` over the gold answer and its aliases, and the answer
-    is correct if the score is at least the threshold. The gold answer's field may contain a list of accepted
-    answers. The time is linear in the length of the response.
+    With the option ``f1``, the score is the largest F1 over the gold answer and its aliases. The answer is correct if
+    the score is at least the value of this option. The gold answer's field may contain a list of accepted answers. The
+    time is linear in the length of the response.
 
-    ``take`` selects the answer in the response. ``tag``: the text in the last pair of ``<answer>`` and ``</answer>``
-    that contains no other such tag, even if the response was truncated later. ``last_line``: the last line that is not
-    blank. ``whole``: the whole response. With ``last_line`` and ``whole``, a truncated response has no answer.
+    ``take`` selects the answer in the response. ``tag``: the text in the last ``<answer>…</answer>``, even if the
+    response was truncated later. The text contains no other such tag. ``last_line``: the last line that is not blank.
+    ``whole``: the whole response. With ``last_line`` and ``whole``, a truncated response has no answer.
     """
 
     take: Literal["tag", "last_line", "whole"] = Field(

@@ -1,5 +1,5 @@
-r"""Handles repeated answers: two boxes ``\boxed{1}`` mean 1, but two boxes with -2 mean -2, -2 if the gold answer
-repeats -2."""
+r"""Handles repeated answers. Two boxes ``\boxed{1}`` mean 1. But two boxes ``\boxed{-2}`` mean the list ``-2, -2`` if
+the gold answer repeats -2."""
 
 from __future__ import annotations
 

@@ -129,7 +129,8 @@ class Sandbox:
     """One sandbox, used in a ``with`` block. At the end of the block, its processes are killed and its files deleted.
 
     Args:
-        job: the job of the guest (:mod:`outrider.verify.inside.guest`), to which this class adds the limits.
+        job: what the process in the sandbox has to do (see :mod:`outrider.verify.inside.guest`). This class adds the
+            limits.
         limits: the limits of the program.
         way: the method that creates the sandbox (see :func:`find_way`).
 
@@ -232,7 +233,7 @@ class Sandbox:
 
 
 class _Timed(Frames):
-    """Frames that wait for data only until a deadline, and watch the sandbox while waiting."""
+    """A message channel that waits for data only until a deadline, and watches the sandbox while waiting."""
 
     def __init__(self, read: int, write: int, deadline: float, watch: Watch) -> None:
         super().__init__(read, write)

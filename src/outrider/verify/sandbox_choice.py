@@ -71,8 +71,8 @@ def find_way(isolation: Isolation = "required") -> Way:
 
 @functools.cache
 def why_not(way: Way) -> str:
-    """Return the reason why a method does not work on this machine, or the guarantee that it breaks. Return an empty
-    text if the method works."""
+    """Return why a method does not work on this machine: an error, or a guarantee of the sandbox that the method does
+    not keep. Return an empty text if the method works."""
     if sys.platform != "linux":
         return "needs Linux"
     if way == "bwrap" and not shutil.which("bwrap"):
@@ -91,8 +91,8 @@ def why_not(way: Way) -> str:
 
 @contextmanager
 def outside(limits: Limits, only: Sequence[str] = tuple(probes.PROBES)) -> Iterator[dict[str, Any]]:
-    """Context manager that yields facts for the probes: the limits, and things outside the sandbox that the probes try
-    to reach."""
+    """Context manager that yields the input of the probes (tests of the sandbox): the limits, and the files, process
+    and socket outside the sandbox that the probes try to reach."""
     name = f"\0outrider-{secrets.token_hex(8)}"  # abstract addresses are visible in the whole network namespace
     with tempfile.NamedTemporaryFile() as file, socket.socket(socket.AF_UNIX) as listener:
         listener.bind(name)
@@ -108,7 +108,8 @@ def outside(limits: Limits, only: Sequence[str] = tuple(probes.PROBES)) -> Itera
 
 
 def _at_home() -> list[str]:
-    """Return files and folders in the user's home folder, except those that contain Python or other visible paths."""
+    """Return files and folders in the user's home folder, except those that the sandbox shows, such as a folder with
+    Python."""
     shown = [Path(path) for path in (*shown_and_hidden()[0], "/tmp", "/dev")]
     with suppress(OSError, RuntimeError):  # the home folder does not exist or cannot be read
         entries = sorted(Path.home().iterdir())

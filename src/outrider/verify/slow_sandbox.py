@@ -31,17 +31,18 @@ class Watch:
     """Watches the processes of a sandbox, at times that the program cannot predict.
 
     If a program is late because it had to wait for a core, memory or a disk, the delay is not the program's fault. If
-    the program was slow, slept or waited for itself, the delay is the program's fault. The rules that distinguish the
-    two cases use nothing that a program can fake:
+    the program was slow or slept, or if its threads waited for each other, the delay is the program's fault. The rules
+    that distinguish the two cases use nothing that a program can fake:
 
     - CPU time of the program's processes counts as the program's own time.
-    - Time during which no thread of the program is runnable or waits for a disk is also its own time. Threads that wait
-      in ``vfork`` look like threads that wait for a disk. They are therefore ignored, and the state of their children
-      is used instead. Threads with lowered priority, and threads created after the last look, are also ignored.
+    - Time during which no thread of the program is runnable, and none waits for a disk, also counts as the program's
+      own time. Threads that wait in ``vfork`` look like threads that wait for a disk. They are therefore ignored, and
+      the state of their children is used instead. Threads with lowered priority, and threads created since the last
+      call of :meth:`look`, are also ignored.
     - Time during which the program has more runnable threads than there are processors is also its own time, since
       these threads wait for each other.
-    - Lateness is the program's fault if its own time is at least four fifths of the elapsed time. Lateness is also its
-      fault if all its processes together have used more CPU time for this input than one program and its tests may use.
+    - Lateness is the program's fault if its own time is at least four fifths of the elapsed time. Lateness is also the
+      program's fault if its processes together have used more CPU time since the last request than the limits allow.
 
     If ``/proc`` is not available (it is hidden, or the system is not Linux), lateness is never the program's fault.
 
@@ -59,8 +60,8 @@ class Watch:
         self._cpu_before, self._new = 0.0, True
 
     def asked(self) -> None:
-        """Note a new request. From now on, CPU time used before the request is ignored. At the next look, threads
-        created since the last look are not ignored."""
+        """Note a new request to the program. CPU time used before the request no longer counts. The next call of
+        :meth:`look` does not ignore new threads."""
         self._cpu_before, self._new = self._cpu(), True
 
     def next_look(self, about: float) -> float:
@@ -68,10 +69,10 @@ class Watch:
         return about * random.uniform(0.5, 1.5)
 
     def look(self, most: float) -> None:
-        """Record whether the program is waiting for the machine.
+        """Record whether the program is waiting for a core, memory or a disk.
 
-        A look covers the time since the last look, but at most ``most`` seconds, since this process may also have had
-        to wait.
+        The result applies to the time since the last call, but to at most ``most`` seconds, since this process may also
+        have had to wait.
         """
         now = time.monotonic()
         threads = list(_threads(self._pid))

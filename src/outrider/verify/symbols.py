@@ -1,8 +1,8 @@
 r"""Replaces each multi-character symbol with one letter, since the parser rejects such symbols or reads them as
 products.
 
-m_{\max}, M_\odot and x^* are names. \nabla\cdot and \nabla\times are two different operators, not products. The cross
-product of two vectors differs from their dot product, and depends on the order of the vectors.
+Such symbols are m_{\max}, M_\odot and x^*. \nabla\cdot and \nabla\times are two different operators, not products. The
+cross product of two vectors differs from their dot product, and depends on the order of the vectors.
 """
 
 from __future__ import annotations

@@ -48,7 +48,8 @@ class SplitThinking(NamedTuple):
 
 
 class _Mark(NamedTuple):
-    """A mark that is not ignored, or the start or end of a passage in which marks are ignored."""
+    """A reasoning mark such as ``<think>``, or the start or end of a fenced block or tool call, in which marks are
+    ignored. Marks within quotes are excluded."""
 
     start: int
     end: int
@@ -61,7 +62,7 @@ def split_thinking(text: str, marks: Mapping[str, str] | None = None, prompt: st
     r"""Split a response at the end of its last closed reasoning block.
 
     Args:
-        marks: opening and closing marks. If None, the common marks in ``MARKS`` are used.
+        marks: opening and closing marks of reasoning blocks; None for the common marks in ``MARKS``.
         prompt: the text before the response. If this text ends with an opening mark, the response begins inside a
             block.
 
@@ -102,12 +103,13 @@ def answer_of(text: str, problem: Problem, marks: Mapping[str, str] | None = Non
 
 
 class TurnThinking:
-    """Splits the turns of a multi-turn rollout. A reasoning block that a turn leaves open continues in the next turn.
+    """Splits each turn of a multi-turn rollout into reasoning and answer. A reasoning block that a turn leaves open
+    continues in the next turn.
 
     With a chat template, a block ends with its turn, since the template begins a new message for every turn.
 
     Attributes:
-        problem: the problem; its ``prompt_end`` is the end of the text that the next turn continues.
+        problem: the problem, with the end of the text before the next turn as its ``prompt_end``.
     """
 
     def __init__(self, problem: Problem, marks: Mapping[str, str] | None = None) -> None:
@@ -124,8 +126,8 @@ class TurnThinking:
 
 @lru_cache(16)
 def _pattern(marks: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str] | None, dict[str, tuple[str, str]]]:
-    """Return a pattern of all marks, and a table with the kind (open or close) and the closing mark of each lower-case
-    mark."""
+    """Return a pattern that matches all marks, and a table whose keys are the marks in lower case. The values are the
+    mark's kind (open or close) and the closing mark of its block."""
     names = {_key(closing): ("close", closing.lower()) for _, closing in marks}
     names |= {_key(opening): ("open", closing.lower()) for opening, closing in marks}
     if not names:
@@ -188,8 +190,8 @@ def _ends_a_quotation(text: str, mark: re.Match[str]) -> bool:
 
 
 def _last_closed(text: str, marks: list[_Mark], inside: str | None) -> tuple[int, int, str | None]:
-    """Return the start of the text after the last closed block, the start of its closing mark, and the closing mark of
-    a block that is not closed."""
+    """Return three values: the end of the last closed block, the start of this block's closing mark, and the closing
+    mark that is missing if a block is not closed."""
     begin = closed = at = 0
     ends = _ends_of_fences(text, marks)
     until, in_fence = -1, False  # index of the mark that ends the current fence; whether a block was opened in it
@@ -213,7 +215,8 @@ def _last_closed(text: str, marks: list[_Mark], inside: str | None) -> tuple[int
 
 def _ends_of_fences(text: str, marks: list[_Mark]) -> list[int]:
     """For each mark that may open a fence or a tool call, return the index of the mark that closes it. The entry is -1
-    for any other mark, if the fence or call is never closed, and if it begins with a reasoning block."""
+    for other marks, for fences and calls that are never closed, and for fences and calls that begin with a reasoning
+    block."""
     ends = [-1] * len(marks)
     closing: dict[str, int] = {}  # index of the next mark that can close a fence, by the fence's signs
     for at in range(len(marks) - 1, -1, -1):

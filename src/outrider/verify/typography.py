@@ -106,7 +106,7 @@ _DEGREE = late_pattern(r"\\degree(?![A-Za-z])")
 
 
 def plain(text: str) -> str:
-    r"""Return a text with each sign in its plainest form and single spaces.
+    r"""Return a text in the plain form that the module describes, with single spaces.
 
     >>> plain("3√2 – π², \\left(x₁\\right)"), plain(r"11,\! 111{,}111 \dfrac12")
     ('3\\sqrt{2} - \\pi ^{2}, (x_{1})', '11,111,111 \\frac{1}{2}')

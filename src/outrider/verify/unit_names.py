@@ -13,17 +13,18 @@ from typing import Any
 def plan(prefix: str, setup: list[str], tests: list[str], entry_point: str, solution: str) -> dict[str, Any]:
     """Prepare the tests for the sandbox (see :func:`outrider.verify.inside.unit.verify_tests`).
 
-    A name that the tests use is taken from the tests if they define it. Otherwise, it is taken from the program if the
-    prefix contains only the head of the function, or if the reference solution defines the name. The next sources are
-    complete definitions in the prefix, the built-ins, and the modules of the standard library. The last source is the
-    program. Therefore, a program that redefines ``abs``, ``check`` or a helper of its prompt does not change any test.
+    A name that the tests use is taken from the tests if they define it. Otherwise, the name is taken from the program
+    in three cases: it is ``entry_point``, the prefix contains only its signature, or the reference solution defines it.
+    The next sources are complete definitions in the prefix, the built-ins, and the modules of the standard library. The
+    last source is the program. Therefore, a program that redefines ``abs``, ``check`` or a helper of its prompt does
+    not change any test.
 
     Args:
         prefix: code that the response continues; its complete definitions are trusted.
         setup: statements to run before the tests.
         tests: the tests, as statements.
-        entry_point: name of the function that is passed to ``check``, which the tests must then define; empty if there
-            is no such function.
+        entry_point: name of the function that the tests' function ``check`` receives; empty if the tests have no
+            ``check``.
         solution: a whole program that passes the tests; empty if there is none.
 
     Raises:
@@ -69,8 +70,8 @@ def plan(prefix: str, setup: list[str], tests: list[str], entry_point: str, solu
 def whole_program(prefix: str, solution: str) -> str | None:
     r"""Return the reference solution as a standalone program; None if it is not Python.
 
-    The solution may be a whole program, or continue the prefix or the head of the prefix's last function. In some data
-    sets, the prefix and the solution have different indentation.
+    The solution may be a whole program, code that continues the prefix, or the body of the prefix's last function. In
+    some data sets, the prefix and the solution have different indentation.
 
     >>> print(whole_program("def f(x):\n    'Doubles.'\n", "  return 2 * x"))
     def f(x):
@@ -106,7 +107,7 @@ def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
 
 
 def _runnable(code: str) -> str:
-    """Return the code. If it ends with the head of a function, add a body."""
+    """Return the code, with a body if the code ends with the signature of a function."""
     return next((code + end for end in ("", "\n    pass\n") if _parses(code + end)), code)
 
 

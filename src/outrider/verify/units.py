@@ -1,8 +1,8 @@
 r"""Splits a quantity from the words after it, unless these words change the value of the quantity.
 
-Text in ``\text{…}``, a few words in plain letters, and any other noun are units, so 7 apples are 7. Words that change
-the value are not units: 4 factorial, 3 in base 5, 4:30 p.m., 30° N, 5 million, 5 or more. The code is pure Python and
-runs in linear time.
+Text in ``\text{…}``, the known names of units such as ``cm``, and other nouns are units, so "7 apples" has the value 7.
+Words that change the value are not units: 4 factorial, 3 in base 5, 4:30 p.m., 30° N, 5 million, 5 or more. The code is
+pure Python and runs in linear time.
 """
 
 from __future__ import annotations

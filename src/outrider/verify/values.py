@@ -1,8 +1,8 @@
 r"""Evaluates an expression at a point: exactly if the value is rational, otherwise to a given precision.
 
-Only worker processes evaluate expressions. An expression without a value at a point (1/x at 0, \sqrt{x} at -1, n! at
-1/2) is undefined at this point, never zero and never complex. Only expressions with the imaginary unit are evaluated
-over the complex numbers.
+Only worker processes evaluate expressions. An expression may be undefined at a point, such as 1/x at 0 and \sqrt{x} at
+-1. Its value is then neither zero nor complex. Only expressions with the imaginary unit are evaluated over the complex
+numbers.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _DOMAINS: Mapping[str, Callable[[Any], bool]] = {  # domains of functions that a
 
 
 class UndefinedError(Exception):
-    """The expression has no value at this point."""
+    """The expression has no value for the given values of its variables."""
 
 
 class NotRealError(UndefinedError):
-    """The expression has no real value at this point, but may have a complex value."""
+    """The expression has no real value for the given values of its variables, but may have a complex value."""
 
 
 class UnknownError(Exception):
@@ -74,7 +74,7 @@ class Values:
         """Return the value of an expression, as a Fraction or an mpmath number.
 
         Raises:
-            UndefinedError: the expression has no value at the point.
+            UndefinedError: the expression has no value for the given values of its variables.
             UnknownError: there is no rule for a part of the expression.
             UnreadableError: the value is too large, or its evaluation takes too many steps.
         """

@@ -1,4 +1,4 @@
-"""The interface of verifiers, which verify responses using the fields of a table row."""
+"""The interface of verifiers. A verifier verifies responses, using the fields of the data set's row for the problem."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from outrider.verify.thinking import UNCLOSED, answer_of
 
 
 class Verifier(Options):
-    """A rule that verifies responses. Its fields are options: ``task: {table: {…, verifier: {number: {}}}}``."""
+    """A rule that verifies responses. Its fields are the verifier's options in a recipe:
+    ``task: {table: {…, verifier: {number: {}}}}``."""
 
     old_methods: ClassVar[Mapping[str, str]] = {"judge": "verify"}
 
@@ -61,9 +62,11 @@ class Verifier(Options):
         raise NotImplementedError
 
     def right_otherwise(self, problem: Problem) -> str | None:
-        """Return a correct response in another notation; None if there is no other notation.
+        """Return a correct response in another notation than the gold answer's, such as code for LaTeX; None if there
+        is none.
 
-        ``outrider validate`` uses this response to find gold answers that are compared only as text.
+        ``outrider validate`` verifies this response. If the verifier rejects it, the verifier compares this gold answer
+        only as text.
         """
         return None
 

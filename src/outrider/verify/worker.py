@@ -29,7 +29,8 @@ Verify = Callable[[Problem, str, bool], Verdict]
 
 def run_template(control: Connection, memory_gb: float) -> None:
     """Import the verifier, then fork and reap workers on request.
-    The first message contains the verifier and a function that serves a channel, such as :func:`run_worker`. Every
+
+    The first message contains the verifier and the function that every worker runs, such as :func:`run_worker`. Every
     later message is a request. A request to fork consists of ``"fork"`` and a channel; the reply is a pid or a negative
     error number. A request to reap consists of a worker's pid; the reply is the worker's exit status.
     """

@@ -82,7 +82,8 @@ class Application:
         return Starlette(routes=routes, middleware=[Middleware(Guard, token=token)], exception_handlers=handlers)
 
     def prepare(self) -> None:
-        """Compute the slow lists before a page needs them. For a million rollouts, this takes a second."""
+        """Compute the problem list, curves, pass@k and filter values before a page needs them. For a million rollouts,
+        this takes a second."""
         for run in self.runs:
             with suppress(duckdb.Error):  # the viewer may have been closed meanwhile
                 choices(run), problems(run, ProblemFilter()), before_after(run), curves(run)
@@ -192,7 +193,7 @@ class Application:
         )
 
     def found(self, request: Request) -> Response:
-        """Return only the findings (issues that a check detected). An open page polls this address."""
+        """Return only the findings (issues that a check detected), which an open page requests repeatedly."""
         index = request.path_params["run"]
         self._run(request)
         found = self.findings[index].now()
@@ -224,8 +225,7 @@ class Application:
         return self._page("error", request, None, status=400, sentence=str(error))
 
     def unread(self, request: Request, error: Exception) -> Response:
-        """Show a DuckDB error. The error is caused by a file with damaged texts, or by a file that a resumed run has
-        moved."""
+        """Show a DuckDB error. The cause is a damaged file, or a file that was moved when the run was resumed."""
         sentence = f"The rollouts could not be read: {str(error).splitlines()[0]}"
         return self._page("error", request, None, status=500, sentence=sentence)
 
@@ -284,7 +284,7 @@ def _numbers(token: ShownToken) -> list[Any]:
 
 
 def _label(row: Row) -> tuple[str, str]:
-    """Return a branch's index in its group, and the branch's outcome, for tokens.js."""
+    """Return a rollout's index in its group, and the rollout's outcome, for tokens.js."""
     return str(row["member"]), row["outcome"] or "not verified"
 
 

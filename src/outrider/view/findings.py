@@ -30,8 +30,12 @@ EVIDENCE: Mapping[str, tuple[str, str]] = {
 
 
 class FoundReport(NamedTuple):
-    """The report of all checks on one version of the run (``report``, None before the first report), and an error
-    message if a check failed (``problem``)."""
+    """The report of all checks on one version of a run.
+
+    Attributes:
+        report: the report; None before the first report.
+        problem: error message; empty unless a check failed.
+    """
 
     version: str
     report: Examined | None

@@ -1,4 +1,4 @@
-"""Prepares a page of rollouts with the selected rows, their counts, and the values for each filter."""
+"""Prepares a page of the list of rollouts: the rows, counts over all pages, and the values for each filter."""
 
 from __future__ import annotations
 

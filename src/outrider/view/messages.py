@@ -22,7 +22,7 @@ class Message(NamedTuple):
 
 
 def messages_in(text: str) -> list[Message]:
-    r"""Return the messages in a text that an importer wrote, with each role in brackets before its message.
+    r"""Return the messages in a text from an importer, which writes each role in brackets before its message.
 
     The list is empty if the text has no roles.
 
@@ -48,10 +48,11 @@ def turns_of(text: str, observations: Sequence[tuple[int, int]]) -> list[Message
 
 
 def messages_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Message]:
-    """Return the messages of a tokenized prompt. The list is empty if no role follows a special token.
+    """Return the messages of a tokenized prompt. The list is empty if the chat template is not supported.
 
-    The chat templates of ChatML (Qwen, SmolLM2), Gemma and Llama 3 are supported. In these templates, a role follows a
-    special token, either alone or on its own line. A message without text, such as the generation prompt, is omitted.
+    The chat templates of ChatML (Qwen, SmolLM2), Gemma and Llama 3 are supported. In these templates, a special token
+    stands before each role, and a line break or another special token after the role. A message without text, such as
+    the generation prompt, is omitted.
     """
     special = {id for id, token in tokenizer.get_added_tokens_decoder().items() if token.special}
     found: list[Message] = []

@@ -1,4 +1,5 @@
-"""An opened run. An in-memory table holds the numbers of all rollouts, and is updated when the run has new files."""
+"""An opened run. An in-memory table holds all rollouts without their texts, and is updated when the run has new
+files."""
 
 from __future__ import annotations
 
@@ -110,8 +111,8 @@ class OpenedRun:
 
     @contextmanager
     def snapshot(self) -> Iterator[RunData]:
-        """Context manager that yields the run in its current state. When a report checks the yielded run, the checks
-        read the numbers from memory."""
+        """Context manager that yields the run in its current state. Checks of the yielded run read all columns except
+        texts from memory."""
         cursor = self.data.db.cursor()
         try:
             with self._lock:
@@ -125,8 +126,8 @@ class OpenedRun:
             cursor.close()
 
     def _view_of_rollouts(self) -> str:
-        """Return SQL that creates the view ``rollouts`` for a single cursor, and leaves out the files that must be
-        skipped."""
+        """Return SQL that creates the view ``rollouts`` for a single cursor. The view leaves out files that are not in
+        the in-memory table."""
         if not self.data.has("files"):
             texts = ", ".join(f"texts.{name}" if name in TEXTS else f"seen.{name}" for name in PLAIN.names)
             return f"CREATE TEMP VIEW rollouts AS SELECT {texts} FROM seen JOIN texts USING (file, row)"

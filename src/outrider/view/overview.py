@@ -19,7 +19,7 @@ _NO_PHASES = ("step", "evaluate", "tokens_per_second")  # keys of timing.jsonl t
 
 
 def budget(run: OpenedRun) -> list[Row]:
-    """Return the numbers of rollouts, tokens and successes by split, stage and stream."""
+    """Return the numbers of rollouts, tokens and successes, grouped by the columns split, stage and stream."""
     return run.rows(
         "SELECT split, stage, stream, count(*) AS rollouts, sum(tokens) AS tokens, "
         "count(*) FILTER (outcome = 'correct') AS correct, count(outcome) AS verified, "
@@ -95,7 +95,7 @@ def _totals(run: OpenedRun) -> list[Row]:
 
 
 def curves(run: OpenedRun, over: str = "step") -> list[Figure]:
-    """Return plots of reward, groups by outcome, entropy, length and pass@k.
+    """Return plots of reward, solved and unsolved groups, entropy, length and pass@k.
 
     The x axis is the step or the number of ``tokens`` generated in training. The curves are computed from rollouts, so
     that they are also available for another framework's rollouts.
@@ -130,8 +130,8 @@ def tokens_by_step(run: OpenedRun) -> dict[int, int]:
 
 
 def _at(steps: Sequence[int], spent: Sequence[int], step: int) -> int:
-    """Return the number of tokens generated in training up to ``step``; 0 before the first training step. ``step`` may
-    be a step without training."""
+    """Return the number of tokens generated in training up to ``step``; 0 before the first training step. ``step`` need
+    not be in ``steps``."""
     before = bisect_right(steps, step)
     return spent[before - 1] if before else 0
 

@@ -28,9 +28,8 @@ class BeforeAfter(NamedTuple):
     """Metrics before and after training, or of several models.
 
     Attributes:
-        names: names of one or two points in time, or names of models.
-        rows: for each metric, one value with its interval per name, in the order of ``names``; None if the value is
-            unknown.
+        names: one or two labels such as "step 0", or names of models.
+        rows: for each metric, an interval for each of ``names``; None if the value is unknown.
         note: sentence for the page that explains the source of the numbers.
         by_model: whether ``names`` are model names.
     """
@@ -42,11 +41,11 @@ class BeforeAfter(NamedTuple):
 
     @property
     def paired(self) -> bool:
-        """Whether the metrics are known at two points in time, so that a change can be computed."""
+        """Whether ``names`` are two points in training, so that a change can be computed."""
         return len(self.names) > 1 and not self.by_model
 
     def change(self, measure: str) -> float | None:
-        """Return how much a metric changes from the first point in time to the second; None if either value is
+        """Return how much a metric changes from the first point in training to the second; None if either value is
         unknown."""
         first, last = self.rows[measure]
         if first is None or last is None or first.value != first.value or last.value != last.value:
@@ -57,8 +56,9 @@ class BeforeAfter(NamedTuple):
 def before_after(run: OpenedRun) -> BeforeAfter | None:
     """Return pass@k before and after training, or by model; None if there are no verified rollouts.
 
-    The preferred source is the recorded evaluations, followed by evaluation rollouts and by the first and last fifth of
-    the training steps. Training rollouts are used only if the first stage sampled them from plain prompts.
+    The values come from the run's evaluation results. If there are none, they are computed from evaluation rollouts, or
+    else from the first and the last fifth of the training steps. Only rollouts of the first exploration stage are used,
+    without branches and without examples or hints in the prompt.
     """
     return run.kept("pass@k", lambda: _written(run) or _counted(run))
 
@@ -119,7 +119,7 @@ def _steps(run: OpenedRun, split: str) -> list[int]:
 
 
 def _curve(run: OpenedRun, split: str, first: int, last: int, model: str = "") -> dict[int, Interval]:
-    """Return pass@k for k = 1, 2, 4, …, up to the group size that nine in ten groups reach.
+    """Return pass@k for k = 1, 2, 4, …, as long as nine in ten groups have at least k rollouts.
 
     ``model`` selects the rollouts of one model; "" selects the rollouts of all models.
     """
@@ -133,7 +133,7 @@ def _curve(run: OpenedRun, split: str, first: int, last: int, model: str = "") -
 
 
 def _known(rows: dict[str, list[Interval | None]]) -> dict[str, list[Interval | None]]:
-    """Return only the metrics that have a value for at least one name."""
+    """Return only the metrics that have at least one value."""
     return {
         name: each for name, each in rows.items() if any(one is not None and one.value == one.value for one in each)
     }

@@ -21,7 +21,7 @@ class ProblemStep(NamedTuple):
     Attributes:
         tokens: total tokens; None if the rollouts have no token counts.
         low, high: bounds of the pass rate's 95 % Wilson interval; both None if there are no verdicts.
-        predicted: pass rate that a stage predicted before the step; None if there is no prediction.
+        predicted: pass rate that the recipe predicted before the step; None if there is no prediction.
     """
 
     split: str
@@ -166,7 +166,7 @@ def problem_history(run: OpenedRun, problem: str) -> ProblemHistory:
 
 
 def elsewhere(run: OpenedRun, problem: str) -> ProblemHistory | None:
-    """Return the history of a problem in another run, ``run``; None if ``run`` has no rollout of the problem."""
+    """Return the history of a problem in ``run``; None if the run has no rollout of the problem."""
     met = run.rows("SELECT count(*) AS n FROM seen WHERE problem_id = ?", [problem])[0]["n"]
     return problem_history(run, problem) if met else None
 

@@ -38,7 +38,7 @@ _KNOWN: Mapping[str, Mapping[str, str]] = {"kind": KINDS, "use": USES}
 
 @dataclass(frozen=True)
 class ProblemFilter:
-    """A selection of problems: filters by name, the order, and the page.
+    """A selection of problems: the value of each active filter, the sort order, and the page.
 
     >>> chosen = ProblemFilter.of({"kind": "lost", "level": "3", "use": "held out"})
     >>> chosen.condition()

@@ -42,13 +42,13 @@ class ProblemList(NamedTuple):
     """A page of problems.
 
     Attributes:
-        rows: problems with their numbers. ``split`` is the source of ``steps``, rates and successes: evaluations if the
-            problem was evaluated, otherwise training. ``steps`` is the number of steps with verdicts. ``change`` is the
-            last pass rate minus the first, or None if there is only one step. ``steps_since`` is the number of steps
-            after the last success.
+        rows: problems with their numbers. ``split`` says which rollouts determine ``steps``, pass rates and successes:
+            those of evaluations if the problem was evaluated, otherwise those of training. ``steps`` is the number of
+            steps in which rollouts of the problem were verified. ``change`` is the last pass rate minus the first, or
+            None if there is only one step. ``steps_since`` is the number of steps after the last success.
         total: number of selected problems.
         counts: for each filter, its possible values. Each value has the number of problems that it would select
-            together with the other active filters. If there are too many levels, their list is empty. A filter with
+            together with the other active filters. The list is empty for a filter with too many values. A filter with
             only one value is excluded.
     """
 
@@ -62,7 +62,7 @@ class ProblemList(NamedTuple):
 
 
 def problems(run: OpenedRun, chosen: ProblemFilter) -> ProblemList:
-    """Return a page of the selected problems, with numbers that exclude greedy rollouts."""
+    """Return a page of the selected problems. Greedy rollouts do not count."""
     values = run.kept("problems", lambda: _gathered(run))
     where, of = chosen.condition()
     rows = run.rows(

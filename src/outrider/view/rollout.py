@@ -33,7 +33,7 @@ class ShownRollout(NamedTuple):
     """The content of a rollout's page.
 
     Attributes:
-        row: numbers of the rollout, with ``text``, ``prompt``, ``answer`` and ``detail``.
+        row: all columns of the rollout, including ``text``, ``prompt``, ``answer`` and ``detail``.
         prompt: text of the prompt; "" if unknown.
         prefix: text that the rollout continues, from its parent or a given solution; "" if the rollout starts at the
             prompt.
@@ -54,7 +54,7 @@ class ShownRollout(NamedTuple):
 
 
 def find(run: OpenedRun, split: str, step: int, group: str, member: int) -> Row:
-    """Return the numbers of one rollout.
+    """Return the row of one rollout, without texts.
 
     Raises:
         UserError: the run has no such rollout.

@@ -93,7 +93,7 @@ class RolloutFilter:
         return cls(filters, asked.get("text", ""), used, sort, page_of(asked))
 
     def condition(self) -> Condition:
-        """Return the SQL condition of all filters except the text search, which reads ``texts`` separately."""
+        """Return the SQL condition of all filters except the text search."""
         parts: list[str] = []
         values: list[Any] = []
         for name, value in self.filters.items():

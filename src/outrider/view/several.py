@@ -56,8 +56,9 @@ def problems_apart(runs: Sequence[OpenedRun]) -> tuple[list[tuple[str, str, list
     """Return the held-out problems whose pass rates differ most between the runs' last evaluations, and the number of
     all problems with different pass rates.
 
-    Each entry has the problem's id, its level, and each run's counts (None if the run was not evaluated on the
-    problem). Problems with equal pass rates are excluded. At most ``SHOWN`` problems are returned.
+    Each entry has the problem's id, its difficulty level, and each run's counts of verified and correct rollouts (None
+    if the run was not evaluated on the problem). Problems with equal pass rates are excluded. At most ``SHOWN``
+    problems are returned.
     """
     rates = [{row["problem_id"]: row for row in run.rows(_RATES)} for run in runs]
     every = {problem: [of.get(problem) for of in rates] for problem in {key for of in rates for key in of}}

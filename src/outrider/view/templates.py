@@ -1,4 +1,5 @@
-"""Templates and static files. All are part of installed packages, so that pages load nothing from other addresses."""
+"""Templates and static files. The files are part of installed packages, so that pages load nothing from the
+internet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the tokens of a rollout, with the text and the numbers of each token."""
+"""Reads the tokens of a rollout, with each token's text, log-probability, entropy and advantage."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class ShownToken(NamedTuple):
         logprob, entropy: values recorded at sampling, in nats; None if unknown.
         advantage: advantage of the token; None if no advantage was assigned, or if an environment wrote the token.
         analysed: result of `outrider analyse tokens` for this token; None if the rollout was not analysed.
-        trained: values from the rollout's last update; None if there is no update or if an environment wrote the token.
+        trained: importance ratio and clipping in the last update with this rollout; None if there was no such update,
+            or if an environment wrote the token.
     """
 
     text: str
@@ -65,8 +66,8 @@ def analysed_tokens(
 ) -> dict[int, AnalysedToken]:
     """Return the results of ``outrider analyse tokens``, keyed by the token's index among the rollout's own tokens.
 
-    The analysis itself numbers tokens from the start of the prefix. The result is empty if the analysed tokens are not
-    the rollout's tokens, for example because a resumed run has repeated the step.
+    The files of the analysis count tokens from the prompt's end, including a branch's prefix. The result is empty if
+    the analysed tokens are not the rollout's tokens, for example because a resumed run has repeated the step.
     """
     parts = run.path / "analysis" / "tokens" / "parts"
     files = sorted(str(file) for file in parts.glob("*.parquet"))

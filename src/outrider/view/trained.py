@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class TrainedToken(NamedTuple):
-    """A token's values in the forward pass of its rollout's last update.
+    """A token's importance ratio in the last update with its rollout, and the effect of the clip.
 
     Attributes:
         ratio: the token's probability at this update, divided by its probability at sampling.
@@ -39,9 +39,9 @@ def clip_of(config: Mapping[str, Any]) -> ClipBounds | None:
     """Return the clip bounds in a run's configuration; None if the surrogate has no clip, or if Outrider 0.1 wrote the
     configuration.
 
-    The result is also None if training clips a ratio other than the recorded one. With an off-policy correction, the
-    clipped ratio's denominator is the learner's probability, not the sampler's. With the prefix policy ``repeat``, a
-    response's ratio covers both its prefix and its own tokens.
+    The result is also None if training clips another ratio than the run records. With an off-policy correction, the
+    clipped ratio's denominator is the learner's probability, not the sampler's. With ``objective.prefix: repeat``, a
+    response's clipped ratio also covers its prefix.
     """
     objective = config.get("objective")
     if not isinstance(objective, Mapping) or objective.get("correction") is not None:
@@ -62,9 +62,8 @@ def trained_tokens(
     advantages: Sequence[float | None],
     clip: ClipBounds | None,
 ) -> list[TrainedToken | None]:
-    """Return ratio and clipping in the rollout's last update, for each token after its prefix.
-
-    A value is None for observed tokens, and for all tokens of a rollout without an update. If the clip applies to the
+    """Return the importance ratio and the clipping of each own token in the last update with the rollout. A value is
+    None for tokens from an environment, and for all tokens if no update used the rollout. If the clip applies to the
     response, the response's ratio is the geometric mean over the rollout's own tokens.
     """
     if log_ratios is None:

@@ -38,8 +38,8 @@ class DrawnPivot(NamedTuple):
         y: vertical position in pixels from the top.
         at: number of response tokens before the pivot.
         correct, verified: number of correct rollouts and number of verified rollouts that pass through the pivot. These
-            are the parent, its branches at the pivot or later, and their descendants. ``correct / verified`` estimates
-            the success probability from the pivot on.
+            are the rollout itself, its branches at the pivot or later, and their descendants. ``correct / verified``
+            estimates the success probability from the pivot on.
     """
 
     x: float
@@ -50,8 +50,8 @@ class DrawnPivot(NamedTuple):
 
 
 class DrawnTree(NamedTuple):
-    """The drawing of a group's tree: its lines in the order of the group, its pivots (branch points), and its height in
-    pixels."""
+    """The drawing of a group's tree: one line per rollout in the order of the group, the pivots (branch points), and
+    the height in pixels."""
 
     lines: list[DrawnLine]
     pivots: list[DrawnPivot]
@@ -99,7 +99,7 @@ def _id(row: Row) -> str:
 
 
 def _end(row: Row) -> int:
-    """Return the number of response tokens at a rollout's end, including observed tokens."""
+    """Return a rollout's length in tokens, including its prefix and tokens from an environment."""
     return int(row["branch_at"] + row["tokens"] + (row["observed"] or 0))
 
 

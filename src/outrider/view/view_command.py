@@ -30,7 +30,8 @@ def view_command(
     """Serve the viewer's pages until Ctrl-C, and return 0. The viewer writes no files.
 
     Args:
-        paths: run folders, other frameworks' rollout files, or bench folders (all runs of a bench are served).
+        paths: run folders, other frameworks' rollout files, or folders of ``outrider bench``, whose runs are all
+            served.
         locate: function that finds a model's tokenizer by the model's name.
         port: port to listen on; 0 selects any free port.
         host: address to listen on. For any address except localhost, requests need a token, which the command prints.
@@ -54,7 +55,8 @@ def view_command(
 def opened(
     paths: Sequence[Path], columns: Mapping[str, str] | None = None, say: Callable[[str], object] = print
 ) -> list[OpenedRun]:
-    """Open run folders, other frameworks' files, and every run in a bench folder. Report unreadable parts with ``say``.
+    """Open run folders, other frameworks' files, and every run in a folder of ``outrider bench``. Report unreadable
+    parts with ``say``.
 
     Raises:
         UserError: a run or file is completely unreadable.

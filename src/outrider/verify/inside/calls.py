@@ -56,7 +56,7 @@ class TestedProgram:
 
         Raises:
             ProgramEnded: the program ended before it replied.
-            Unsendable: an argument is not data.
+            Unsendable: an argument is not plain data (numbers, texts, and collections of them).
             ValueError, TypeError, …: the program's reply is not valid.
         """
         try:
@@ -192,7 +192,8 @@ def answer_calls(prefix: str, source: str, frames: Frames) -> None:
 
 
 def parts(prefix: str, source: str, file: str) -> list[Any]:
-    """Compile a program and its prefix: separately if each of them compiles alone, otherwise as one text.
+    """Compile a program and the code before it (``prefix``). They become two code objects if each compiles alone,
+    otherwise one.
 
     A program that begins with imports from ``__future__`` compiles only separately.
     """

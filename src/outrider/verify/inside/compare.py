@@ -1,4 +1,4 @@
-"""Compares values that a program printed or returned with expected values. Numbers are compared by value, anything else
+"""Compares a program's output or return values with expected values. Numbers are compared by value, anything else
 exactly.
 
 Printed tokens are compared outside the sandbox. Returned values are compared in the testing process inside the sandbox.
@@ -22,8 +22,7 @@ def same_token(seen: str, expected: str, tolerance: float | None, case: bool) ->
     plus sign, are compared as text.
 
     Args:
-        tolerance: tolerance for decimal numbers. If None, all tokens are compared as text. If 0, only equal values
-            match.
+        tolerance: tolerance for decimal numbers; 0 accepts only equal values. None compares all tokens as text.
         case: whether upper and lower case are distinguished.
 
     >>> [same_token(seen, "0.5", 1e-6, True) for seen in ("0.5000004", "5e-1", ".5", "0.50001")]
@@ -45,8 +44,8 @@ def same_value(seen: Any, expected: Any, tolerance: float | None, case: bool) ->
     """Return whether a returned value matches the expected value, which is JSON data.
 
     Numbers and texts are compared as in Python, with the tolerance if the expected value is a float. A tuple matches a
-    list with the same members, and a dictionary key matches its JSON text. NaN matches NaN. An object that is not plain
-    data matches no value.
+    list with the same members. The dictionary key 1 matches "1", since JSON keys are texts. NaN matches NaN. An object
+    that is not plain data matches no value.
 
     >>> same_value((1, 0.3333333), [1.0, 1 / 3], 1e-6, True), same_value([1], [2], 1e-6, True)
     (True, False)

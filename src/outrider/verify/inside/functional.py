@@ -23,10 +23,11 @@ def verify_calls(tested: TestedProgram, job: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         tested: the program.
-        job: a mapping with ``function`` (the function's name, or an empty text), ``cases``, ``tolerance`` and ``case``.
-            Each case has ``arguments``, ``expected`` (the accepted values) and ``spread``. If the only argument is a
-            list, and the test does not say whether this list is one argument or a list of all arguments, ``spread`` has
-            the members of the list. Otherwise, ``spread`` is None.
+        job: a mapping with ``function`` (the function's name, or an empty text), ``cases``, ``tolerance`` and ``case``
+            (whether upper and lower case are distinguished). Each of the ``cases`` has ``arguments``, ``spread`` and
+            ``expected`` (the accepted values). ``spread`` is an alternative to ``arguments``, or None. If the only
+            argument is a list, the test may mean this list as the list of all arguments; ``spread`` then has its
+            members.
     """
     stage, at = "load", 0
     try:
@@ -82,11 +83,10 @@ def _function(tested: TestedProgram, method: bool, name: str) -> Any:
 
 
 def _takes_one(function: Any, method: bool) -> bool:
-    """Return whether a function can take one argument. If so, the list is passed as this one argument, and is not
-    unpacked.
+    """Return whether a function can take exactly one argument.
 
-    This function is called only if a test allows both readings of the list. The call reveals no expected value to the
-    program.
+    The answer decides how a function is called if a test does not say whether its list is one argument or all
+    arguments. The program learns no expected value from this check.
     """
     try:
         code, defaults = function.__code__, function.__defaults__ or ()

@@ -1,7 +1,8 @@
 """Creates Linux namespaces with system calls only, for root and for ordinary users. Requires Linux 5.14 or later.
 
-Inside the namespaces, the sandboxed process runs as the unprivileged user 65534. If root started the process, it runs
-as user 65534 outside the namespaces as well, because the kernel exempts root from the limit on the number of processes.
+Inside the namespaces, the sandboxed process runs as the unprivileged user 65534. If root starts the sandbox, the
+process has this user id outside the namespaces as well. Otherwise, the number of processes would not be limited, since
+the kernel exempts root from this limit.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def control(option: int, value: int, more: int = 0) -> None:
 
 
 def exit_at(number: int) -> None:
-    """Make a signal end this process with the signal's number as its exit status."""
+    """Let this process exit when it receives the signal ``number``, with ``number`` as its exit status."""
     # The handler is _exit of the C library. Process 1 ignores signals without a handler, and a handler in Python would
     # run only after the current call in C has ended.
     _libc.signal(ctypes.c_int(number), ctypes.cast(_libc._exit, ctypes.c_void_p))

@@ -1,7 +1,7 @@
 """Encodes plain data as bytes and decodes them, for messages to and from a hostile process.
 
 An encoded value is a tag, an eight-byte count, and that number of bytes or members. For any input, :func:`loads` either
-raises an error or creates only objects of the types in this file, with at most one member per byte.
+raises an error or creates only objects of the types in this file. It creates at most one object per byte.
 """
 
 # Pickle may execute the data it reads, marshal trusts its data, and importing JSON takes longer than all other code.
@@ -57,8 +57,8 @@ def loads(data: bytes, other: Callable[[int], Any] | None = None) -> Any:
 
     Args:
         data: bytes from :func:`dumps`, or from a hostile process.
-        other: function that returns the object for a number that was sent instead of the object. If None, such numbers
-            raise an error.
+        other: function that returns an object by number, for objects that :func:`dumps` replaced by numbers. If None,
+            such numbers raise an error.
 
     Raises:
         ValueError, TypeError, RecursionError, OverflowError, MemoryError: the bytes do not encode a value.

@@ -19,8 +19,8 @@ SHOWN = 2000  # maximum bytes of standard error that are reported, from its end
 def serve(channel: Frames, job: dict[str, Any]) -> str:
     """Run ``job["source"]`` once for each input from the channel, and send back each exit status and output.
 
-    For each input, the function forks a process. In this process, it returns the source, which :func:`run_as_main` then
-    executes.
+    For each input, the function forks a process. In the forked process, the function returns the program's source,
+    which :func:`run_as_main` then executes.
     """
     limits = job["limits"]
     while True:
@@ -60,7 +60,7 @@ def run_as_main(source: str) -> None:
 
 
 def module_of(source: str, name: str) -> Any:
-    """Create a program's module. Also write the program's source to a file, since some programs read their own source
+    """Create a program's module. The program's source is written to a file, since some programs read their own source
     file."""
     module: Any = type(sys)(name)
     module.__file__ = os.path.join(os.getcwd(), "solution.py")

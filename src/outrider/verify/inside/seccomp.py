@@ -125,7 +125,8 @@ def assembled(machine: str) -> Iterator[bytes]:
 
 
 def _only(number: int, wanted: Mapping[int, int], error: int) -> list[bytes]:
-    """Return instructions that refuse a call unless the lower halves of its arguments have the values in ``wanted``."""
+    """Return instructions that refuse the system call ``number`` unless the lower 32 bits of its arguments have the
+    values in ``wanted``."""
     # a jump is a number of instructions to skip. The last comparison is followed by RETURN ALLOW and by the refusal
     steps: list[bytes] = []
     for left, (at, value) in zip(range(len(wanted) - 1, -1, -1), wanted.items(), strict=True):

@@ -1,4 +1,5 @@
-"""Runs tests of functions in this process. The tests call the program, which runs in a child process, over a pipe.
+"""Runs tests that call a program's functions. The tests run in this process, and call the program in a child process
+over a pipe.
 
 The child is forked before the tests arrive, and it receives one call at a time. Therefore, the child never sees the
 tests or their expected values. This process decides whether a test has passed.
