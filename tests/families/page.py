@@ -39,7 +39,9 @@ def cells(row: Measured) -> list[str]:
 
 def _table(rows: Sequence[Measured]) -> str:
     paths = Counter(row.path for row in rows)
-    counts = f"{paths['fused']} use the fused path, {paths['packed']} the packed path and {paths['plain']} the plain path"
+    counts = (
+        f"{paths['fused']} use the fused path, {paths['packed']} the packed path and {paths['plain']} the plain path"
+    )
     torch_version = torch.__version__.split("+")[0]
     versions = f"transformers {transformers.__version__}, PyTorch {torch_version}, peft {peft.__version__}"
     tested = f"{len(rows)} model types were tested with {versions}. Of these types, {counts}."

@@ -40,7 +40,7 @@ class AnalysisFolder:
         self._lock: TextIO | None = None
 
     def begin(self, about: Mapping[str, Any], vocabulary: Sequence[str]) -> None:
-        """Begin an analysis in an empty folder, or continue the same analysis in its folder.
+        """Begin an analysis in an empty folder, or continue the folder's analysis if ``about.json`` equals ``about``.
 
         Raises:
             UserError: the folder contains another analysis or other files, is in use by another process, or cannot be
@@ -113,7 +113,7 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 def part_name(split: str, part: WorkUnit) -> str:
-    """Return the name of a part's file, without the suffix."""
+    """Return the name of the Parquet file with the results of one unit of work, without the suffix."""
     return f"{split}-{part.step:08d}-{part.number:05d}"
 
 

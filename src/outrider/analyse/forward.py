@@ -73,9 +73,9 @@ def token_values(
 ) -> list[TokenValues]:
     """Return statistics of the tokens after each rollout's prompt, under the policy, in the order of ``rollouts``.
 
-    The model must accept packed sequences, as after :func:`outrider.model.attention.use_plans`. A call needs memory for
-    a forward pass over ``micro_tokens`` tokens and for a few chunks of :data:`outrider.model.head.CHUNK` logits. The
-    split into micro-batches affects only the last bits of the results.
+    The model must accept packed sequences; :func:`outrider.model.attention.use_plans` prepares a model for them. A call
+    needs memory for a forward pass over ``micro_tokens`` tokens and for a few chunks of
+    :data:`outrider.model.head.CHUNK` logits. The split into micro-batches affects only the last bits of the results.
     """
     sequences = [
         _Sequence(i, np.concatenate([r.prompt_ids, r.prefix_ids]), r.token_ids) for i, r in enumerate(rollouts)
@@ -99,8 +99,8 @@ def head_values(
     """Compute the fields of :class:`TokenValues` from hidden states, and return them as tensors. Only about ``chunk``
     logits are in memory at a time.
 
-    The precision is float32 or higher. ``error_norms`` have a small relative error even for a token with a probability
-    near 1.
+    The precision is float32 or higher. For a token with a probability near 1, the norm of the one-hot vector minus the
+    probabilities (``error_norms``) is near 0, but its relative error is still small.
     """
     size = max(1, chunk // len(weight_VH))
     dtype = torch.promote_types(hidden_NH.dtype, torch.float32)

@@ -45,10 +45,10 @@ class Interventions:
     mean accuracy with the kept token minus the mean accuracy with its replacement. :mod:`outrider.measure.intervention`
     estimates the effect from the counts.
 
-    If the token ends the response or is at the length limit, no continuation is sampled. In this case, the verdict on
-    the response up to this token counts ``k`` times. A continuation depends only on the seed, the rollout, the
-    position, the token (kept or replaced) and the continuation's index. A larger ``k`` therefore only adds
-    continuations; the first ones do not change.
+    If the token ends the response or is at the length limit, no continuation is sampled. The response up to this token
+    is then verified once, and its verdict stands for the verdicts of all ``k`` continuations. A continuation depends
+    only on the seed, the rollout, the position, the token (kept or replaced) and the continuation's index. A larger
+    ``k`` therefore only adds continuations; the first ones do not change.
 
     Source: STILL report, arXiv 2508.07534, Eqs. 5 and 6.
     """
@@ -117,7 +117,8 @@ class Interventions:
 
 
 def intervene_command(run: Path, options: Intervene, plan: AnalysisPlan, out: Path) -> int:
-    """Replace tokens in the chosen rollouts, write the number of successes per token, and print the mean success rates.
+    """Replace tokens in the chosen rollouts and sample continuations. Write the number of successful continuations for
+    each chosen token, and print the mean success rates.
 
     Raises:
         UserError: the model does not exist, the rollouts are from another model or task, the task is multi-turn, or

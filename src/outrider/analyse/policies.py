@@ -28,7 +28,8 @@ def open_policy(run: Path, word: str) -> Policy:
 
     ``trained``: the run's exported model, or its newest checkpoint if no model has been exported yet. In a folder
     written by ``outrider evaluate``, ``trained`` is the evaluated model. ``start``: the run's initial model.
-    ``step-40``: the checkpoint after step 40. Any other ``word`` is a model: a folder, a hub name or ``base:<name>``.
+    ``step-40``: the checkpoint after step 40. Any other ``word`` names a model: a folder, a name on the Hugging Face
+    hub, or one of Outrider's base models, such as ``base:countdown``.
 
     Raises:
         UserError: the run has no such policy, or the policy cannot be loaded.

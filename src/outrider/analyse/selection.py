@@ -86,7 +86,7 @@ class AnalysisPlan(NamedTuple):
 
 
 def select(run: Path, selection: RolloutSelection) -> AnalysisPlan:
-    """Choose the rollouts to analyse in a run. Only one file at a time is in memory.
+    """Choose the rollouts to analyse in a run. The rollouts of only one step at a time are in memory.
 
     Raises:
         UserError: the run does not exist or has no such rollouts, or the chosen rollouts have no tokens.
@@ -108,12 +108,13 @@ def select(run: Path, selection: RolloutSelection) -> AnalysisPlan:
 
 
 def token_parts(plan: AnalysisPlan) -> list[WorkUnit]:
-    """Divide an analysis of tokens into parts. The cost of a part is its number of tokens."""
+    """Divide an analysis of tokens into units of work. The cost of a unit is its number of tokens."""
     return plan.cut(lambda tokens: tokens, PART_TOKENS)
 
 
 def intervention_parts(plan: AnalysisPlan, options: Intervene) -> list[WorkUnit]:
-    """Divide an intervention into parts. The cost of a part is its number of continuations."""
+    """Divide the replacement of tokens (``outrider analyse intervene``) into units of work. The cost of a unit is the
+    number of continuations to sample after the tokens."""
     return plan.cut(lambda tokens: continuations(tokens, options), PART_CONTINUATIONS)
 
 
@@ -123,9 +124,11 @@ def continuations(tokens: int, options: Intervene) -> int:
 
 
 class Cost(NamedTuple):
-    """The cost of an intervention, estimated before it runs.
+    """The estimated cost of ``outrider analyse intervene``, which replaces tokens and samples continuations.
 
     Attributes:
+        positions: number of tokens to replace.
+        continuations: number of continuations to sample.
         tokens: estimated number of tokens to generate, for continuations that are on average half as long as the
             response.
         most_tokens: tokens to generate if every continuation reaches the length limit.
@@ -138,7 +141,7 @@ class Cost(NamedTuple):
 
 
 def intervention_cost(plan: AnalysisPlan, options: Intervene) -> Cost:
-    """Estimate the cost of an intervention before it runs."""
+    """Estimate the cost of ``outrider analyse intervene`` before anything is sampled."""
     lengths = [length for chosen in plan.steps for length in chosen.lengths]
     positions = sum(min(length, options.positions) for length in lengths)
     halves = sum(continuations(length, options) * length for length in lengths) // 2

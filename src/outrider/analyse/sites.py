@@ -43,11 +43,11 @@ class Site(NamedTuple):
 
     @property
     def tokens(self) -> dict[str, int]:
-        """The id of the token itself (key ``kept``) and of the most likely other token (key ``replaced``)."""
+        """Ids of the original token at this position (key ``kept``) and of its replacement (key ``replaced``)."""
         return {KEPT: int(self.rollout.token_ids[self.at]), REPLACED: int(self.values.alternatives[self.at])}
 
     def path(self, branch: str) -> Ids:
-        """Return the tokens of the response before the site, followed by the token ``self.tokens[branch]``."""
+        """Return the response's tokens before this position, followed by the token ``self.tokens[branch]``."""
         before = self.rollout.response_ids[: self.position]
         return np.append(before, self.tokens[branch]).astype(np.int32)
 

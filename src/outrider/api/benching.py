@@ -110,8 +110,8 @@ class BenchResult:
 
     @cached_property
     def table(self) -> DataFrame:
-        """Each metric at the end of the budget: the mean over seeds, with its 95 % confidence interval. There is one
-        row for the model before training, and one row per recipe."""
+        """Each metric at the end of training: the mean over seeds, with its 95 % confidence interval. There is one row
+        for the model before training, and one row per recipe."""
         arms = [self._report.before, *self._report.arms]
         return self._frame({arm.name: {q: self._report.value(arm, q) for q in self._report.quantities} for arm in arms})
 

@@ -51,7 +51,7 @@ def result_of(data: Mapping[str, Any]) -> EvaluationResult:
 
 
 def all_of_a_suite(options: Evaluate) -> Evaluate:
-    """If the task is a benchmark suite and the options set no number of problems, set it to all problems of the
+    """If the task is a benchmark suite and the options do not set the number of problems, evaluate all problems of the
     suite."""
     if not isinstance(options.task, Suite) or "problems" in options.evaluate.model_fields_set:
         return options

@@ -56,9 +56,10 @@ def verifier_of(reward: Any, weights: Sequence[float] | None = None, success_at:
 
 
 def given_again(task: Mapping[str, Any], reward: Any) -> dict[str, Any]:
-    """Return a run's verifier as a change to the run's configuration, with reward functions that cannot be imported.
+    """Return the change to a run's configuration that makes the run's verifier call the given reward functions.
 
-    The caller passes such functions again, for example from a notebook. Weights and ``success_at`` stay as in the run.
+    Functions from a notebook cannot be imported, so the caller passes them again to resume or evaluate the run. Weights
+    and ``success_at`` stay as in the run.
 
     Args:
         task: the task in the run's configuration.

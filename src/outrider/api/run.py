@@ -96,8 +96,8 @@ class Run:
 
         Args:
             step: training step; None: all steps.
-            correct: True selects rollouts with a correct verdict, False selects all other rollouts, and None selects
-                all rollouts.
+            correct: True selects rollouts with the verdict *correct*, False selects all other rollouts, and None
+                selects all rollouts.
             name: ``train`` for training rollouts, ``evaluate`` for the sampled rollouts of evaluations, or ``greedy``
                 for their greedy rollouts.
             columns: columns of ``rollouts/*.parquet``; None: all.
@@ -122,7 +122,7 @@ class Run:
     @property
     def findings(self) -> list[Finding]:
         """The issues that ``outrider report`` detects in the run so far, most severe first. Each finding has a name, a
-        sentence, the measured values and advice."""
+        sentence that states the issue, the measured values and advice."""
         from outrider.report.report_command import made_of, print_notices
 
         made, notices = made_of(self.path)

@@ -42,7 +42,8 @@ def train(
 
     Args:
         recipe: a shipped recipe, a YAML file, or a recipe from :func:`outrider.load_recipe`.
-        setting: name of a setting, a file that defines model, task, maximum lengths and the number of training tokens.
+        setting: name of a setting, or a YAML file. A setting defines model, task, maximum lengths and the number of
+            training tokens.
         model: a folder, a hub name, or one of Outrider's base models, such as ``"base:countdown"``. A pair ``(model,
             tokenizer)`` from transformers is also accepted, and is written to ``data/`` next to the run folder. With
             ``model`` and without ``setting``, ``data`` is required, and the recipe's maximum lengths and learning rate
@@ -60,7 +61,8 @@ def train(
         success_at: minimum score at which a response counts as correct; default 1. The score is the value of the reward
             function or, for a list of rewards, their weighted sum.
         environment: the environment class, or its import path; see ``docs/environments.md``.
-        stages: stages to run after the recipe's own stages.
+        stages: exploration stages (components that decide how many rollouts each problem gets) to run after the
+            recipe's own stages.
         config: option values by dotted key, such as ``{"learn.lr": 1e-6}``; these values override the arguments above.
         out: the run folder; default ``runs/<recipe>-<seed>``.
         resume: whether to continue from the last checkpoint in the run folder.

@@ -53,7 +53,7 @@ def task_data(text: str, setting: str | None) -> dict[str, Any]:
     response length.
 
     Raises:
-        UserError: the task or recipe does not exist, or a setting is given for a task.
+        UserError: the task or recipe does not exist, or ``setting`` is given although ``text`` names a task.
     """
     if (task := _task(text)) is None:
         return _of_recipe(load_recipe(text, setting=setting))
