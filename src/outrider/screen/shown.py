@@ -34,7 +34,7 @@ class Shown(NamedTuple):
         """Return the selected rollouts.
 
         Raises:
-            UserError: no rollout matches. The message names the value without rollouts, and a similar value that
+            UserError: no rollout matches. The message names the value that matches no rollout, and a similar value that
                 exists.
         """
         chosen = self._of_problem(rollouts)

@@ -28,8 +28,8 @@ class VerdictWatch:
     the last warning.
 
     One more warning is issued if the verifier's threshold for success seems too high for any response. The signs are
-    that the run has no success yet, and that a step has at least 16 scores, which are not all equal and not all
-    negative or 0.
+    that the run has no success yet, and that a step has at least 16 scores that are not all equal, at least one of them
+    positive.
     """
 
     def __init__(self) -> None:

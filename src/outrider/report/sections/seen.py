@@ -75,10 +75,10 @@ def query(run: RunData, sql: str, values: Sequence[Any] = ()) -> Columns:
     - ``spent``: ``seen`` plus greedy rollouts that serve only as a baseline. They count as cost, and are excluded from
       other statistics.
     - ``groups``: one row per step and group. ``n``, ``verified`` and ``successes`` are numbers of rollouts.
-      ``scorable`` is the number of verified rollouts except timeouts and errors. ``tokens`` includes greedy rollouts.
-      ``kind`` is solved, mixed or unsolved, or null if no rollout was verified. ``first_stage``, ``first_stream`` and
-      ``first_context`` are the columns ``stage``, ``stream`` and ``context`` of the first successful rollout, or null
-      if there is none.
+      ``scorable`` is the number of verified rollouts whose verifier did not time out or fail. ``tokens`` includes
+      greedy rollouts. ``kind`` is solved, mixed or unsolved, or null if no rollout was verified. ``first_stage``,
+      ``first_stream`` and ``first_context`` are the columns ``stage``, ``stream`` and ``context`` of the first
+      successful rollout, or null if there is none.
     - ``bins``: the steps, each with its bin.
     """
     try:
