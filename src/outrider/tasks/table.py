@@ -259,8 +259,7 @@ class Table(Task):
             refuse: function that is called with the error of each unusable row. If None, the first error is raised.
 
         Raises:
-            UserError: the file cannot be read, or no row is usable. If ``refuse`` is None, a single unusable row is
-                enough.
+            UserError: the file cannot be read, or no row is usable. Without ``refuse``: a row is unusable.
         """
         problems: list[Problem] = []
         places: dict[str, str] = {}

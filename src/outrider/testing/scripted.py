@@ -83,7 +83,7 @@ class ScriptedRun:
     sampled from a policy.
 
     Attributes:
-        plans: the last stage's requests in each step.
+        plans: requests of the last stage in ``stages``, for each step.
         drawn: all sampled rollouts by id.
         metrics: metrics of the latest step.
         known: cache of rollouts with read-only arrays, shared by all runs with the same ``situation``.
