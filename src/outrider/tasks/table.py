@@ -259,7 +259,7 @@ class Table(Task):
             refuse: function that is called with the error of each unusable row. If None, the first error is raised.
 
         Raises:
-            UserError: the file cannot be read, or no row is usable. Without ``refuse``: a row is unusable.
+            UserError: the file cannot be read, no row is usable, or (if ``refuse`` is None) a row is unusable.
         """
         problems: list[Problem] = []
         places: dict[str, str] = {}
