@@ -25,8 +25,8 @@ def prompts_of_run(db: duckdb.DuckDBPyConnection, tokenizer: Path | None, proble
 
 def beginnings_of(db: duckdb.DuckDBPyConnection, tokenizer: Path | None, places: Sequence[Place]) -> dict[Place, str]:
     """Return the decoded text of the first tokens of rollouts. Each of ``places`` is (step, rollout id, number of
-    tokens), where the prefix of a branch is not counted. ``tokenizer`` is the folder of the run's exported
-    tokenizer."""
+    tokens). The first tokens of a rollout are those after any prefix that it copied from another rollout. ``tokenizer``
+    is the folder of the run's exported tokenizer."""
     tokens = "SELECT group_id || '/' || member AS id, token_ids FROM files WHERE step IN (SELECT unnest(?))"
 
     def read() -> list[tuple[Place, list[int]]]:

@@ -67,7 +67,7 @@ def cells_of(part: EvaluationPart, evaluation: Evaluation) -> list[CellValue]:
 
 
 def reliability(evaluation: Evaluation) -> Iterator[tuple[int, list[CellValue]]]:
-    """Yield, for each k above 1 whose pass@k is known, k and a list of scores: pass@k, G-Pass@k at each threshold in
+    """Yield each k above 1 for which pass@k is known, with a list of scores: pass@k, G-Pass@k at each threshold in
     ``TAUS``, pass^k and mG-Pass@k."""
     n, c = _counts(evaluation.tallies)
     for k, at_least_one in defined(evaluation.overall.pass_at).items():

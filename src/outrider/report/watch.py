@@ -60,8 +60,7 @@ class Served:
     """The current page, shared with the threads that answer requests.
 
     Attributes:
-        version: digest of the page. An open page polls the digest, and fetches the new page when the digest has
-            changed.
+        version: hash of the page. An open page polls the version, and loads the new page when the version has changed.
         error: the reason why the latest rebuild failed, or "" if it succeeded.
         visited: event that is set whenever an open page polls the version.
     """

@@ -25,10 +25,11 @@ def runs_of_bench(path: Path) -> list[Path]:
 
 
 def refuse_bench(path: Path) -> None:
-    """Raise an error if ``path`` is the folder of a bench instead of a run. The message names one of the bench's runs.
+    """Raise an error if ``path`` is the folder of a bench (a comparison of recipes) instead of a run. The message names
+    a run in this folder.
 
     Raises:
-        UserError: the folder belongs to a bench.
+        UserError: ``path`` is the folder of a bench.
     """
     if is_bench(path):
         runs = runs_of_bench(path)

@@ -33,8 +33,8 @@ class Checkpoint(NamedTuple):
 
     Attributes:
         step: number of finished training steps.
-        state: everything except the learner's files, as JSON data, such as token counters, the position in the training
-            data, and the configuration.
+        state: all state outside ``folder``, as JSON data: token counters, the position in the training data, the
+            configuration and so on.
         folder: folder with the learner's files.
     """
 
@@ -116,8 +116,8 @@ class Checkpoints:
         return max(checkpoints(self.folder), default=None)
 
     def load_last(self, before: int | None = None) -> tuple[Checkpoint, list[str]]:
-        """Load the newest undamaged checkpoint. Damaged checkpoints that are newer are moved away, and a message about
-        each of them is returned.
+        """Load the newest undamaged checkpoint. If newer checkpoints are damaged, they are moved away, and a message
+        about each of them is returned.
 
         Args:
             before: checkpoints of this step and later steps are moved away as well, even if undamaged.

@@ -19,7 +19,8 @@ _PACKAGES = ("numpy", "pyarrow", "torch", "transformers")
 
 
 def environment(engine: str = "") -> dict[str, Any]:
-    """Return the environment of a run as plain JSON data. Versions are found without importing the packages.
+    """Return the software and hardware with which a run starts, as JSON data. Versions are found without importing the
+    packages.
 
     Args:
         engine: device, dtype and attention kernel of the model, or ``""`` if there is no model.

@@ -12,8 +12,8 @@ from outrider.runs.folder import RunFolder
 
 
 def export(folder: RunFolder, write: Callable[[Path, dict[str, Any]], None], about: dict[str, Any]) -> None:
-    """Write the model after step ``about["step"]``, unless the run folder already contains this model. If the run was
-    extended, its previous model is moved away."""
+    """Write the trained model to the run folder, unless the folder already contains the model of step
+    ``about["step"]``. If the run was extended, its previous model is moved away."""
     stamp = folder.model / "outrider.json"
     if stamp.is_file() and json.loads(stamp.read_bytes())["step"] == about["step"]:
         return

@@ -1,4 +1,4 @@
-"""The folder of a run. A killed process or a full disk never damages files that are already in the folder."""
+"""The folder of a run. A killed process or a full disk never damages files that are already in the run's folder."""
 
 from __future__ import annotations
 
@@ -199,7 +199,8 @@ class RunFolder:
         return self._evaluation_timing.rows()
 
     def write_evaluation(self, step: int, evaluation: Mapping[str, Any], seconds: float | None = None) -> None:
-        """Write the evaluation after ``step`` training steps (plain JSON data) and, if known, its duration in seconds.
+        """Write an evaluation, which is JSON data, and its duration in seconds, if known. ``step`` is the number of
+        training steps before the evaluation.
 
         Raises:
             UserError: the evaluation exists already, or the file cannot be written.
@@ -281,8 +282,8 @@ class RunFolder:
     def _foreign(self) -> list[str]:
         """Return the files that cannot come from an interrupted :meth:`create`.
 
-        :meth:`create` writes the files ``_FIRST`` in order: two empty JSON-lines files, followed by the environment. A
-        kill may also leave a temporary version of the next file.
+        :meth:`create` writes the files ``_FIRST`` in order. If it is killed, it may leave the two empty JSON-lines
+        files, ``environment.json``, and a temporary version of the file that it was writing.
         """
         names = {path.name for path in self.path.iterdir()} - {_LOCK}
         whole = [name for name in _FIRST[:2] if name in names and not (self.path / name).stat().st_size]

@@ -18,7 +18,7 @@ class Resumer:
     """Finds the checkpoint from which a run resumes, and raises an error if the run's settings have changed.
 
     Args:
-        recipe: recipe that the resuming command specifies.
+        recipe: the recipe with which the run is to be resumed.
         surroundings: function that returns all other inputs that determine a run's results, by name. They are the
             task's fingerprint, the number of ranks and the reference policy. The function is called only when needed,
             since computing a task's fingerprint may require loading the task's data.

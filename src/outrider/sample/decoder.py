@@ -38,8 +38,8 @@ class Cache(Protocol):
         ...
 
     def parts(self) -> list[Part] | None:
-        """Return the tensors of the cache, or None if the cache has state that cannot be split into rows and
-        columns."""
+        """Return the tensors of the cache, or None if the cache does not store every token, as with a recurrent
+        state."""
         ...
 
 
@@ -57,8 +57,8 @@ class Decoder(Protocol[C]):
         ...
 
     def proceed(self, ids_CT: Tensor, starts_C: Tensor, standing: Sequence[Standing | None]) -> tuple[C, Tensor]:
-        """Like ``prefill``, but run the model only on tokens after those in ``standing``, the contexts' kept KV
-        caches."""
+        """Like ``prefill``, but context ``c`` begins with the cached tokens ``standing[c]``, and the model processes
+        only the tokens after them. None means that no token of the context is cached."""
         ...
 
     def forward(self, ids_BQ: Tensor, cache: C) -> Tensor:
@@ -81,8 +81,7 @@ class Decoder(Protocol[C]):
 class StoreDecoder(ABC):
     """A decoder that uses Outrider's own KV cache.
 
-    One call can prefill contexts of any number and length, since it may split them into several passes and join the
-    caches of these passes.
+    Any number of contexts can be prefilled in one call, since they may be split into several passes.
     """
 
     @property
@@ -149,10 +148,10 @@ class PackedDecoder(StoreDecoder):
 
 
 def there(new: Sequence[int], device: torch.device) -> Tensor | None:
-    """Return a mask ``[B, Q]`` over the last ``Q = max(new)`` tokens of each row, which is true where a token is
+    """Return a mask ``[B, Q]`` over the last ``Q = max(new)`` tokens of each row. The mask is true for tokens that are
     already cached. Return None if none of these tokens is cached.
 
-    The last ``new[b]`` tokens of row ``b`` are not cached.
+    ``new[b]`` is the number of tokens at the end of row ``b`` that are not cached.
     """
     if min(new) == max(new):
         return None

@@ -25,7 +25,7 @@ class Standing:
 
 
 class Block:
-    """The tensors of the KV caches, one row each, that :class:`Kept` received in one call."""
+    """The KV caches that :class:`Kept` received in one call, as tensors with one row per rollout."""
 
     def __init__(self, parts: list[Part]) -> None:
         self.parts = parts
@@ -36,8 +36,8 @@ class Block:
         return sum(tensor.numel() * tensor.element_size() for tensor, _ in self.parts)
 
     def thin(self) -> None:
-        """Drop unused rows if more than half of the rows are unused. Because of this threshold, a row is copied about
-        once on average."""
+        """Drop unused rows if more than half of the rows are unused. Each drop copies the remaining rows; with this
+        threshold, a row is copied about once on average."""
         rows = len(self.parts[0][0])
         if not self.standing or 2 * len(self.standing) >= rows:
             return
@@ -61,7 +61,8 @@ class Kept:
 
     Attributes:
         recomputed_tokens: number of context tokens that are prefilled again, because their KV cache was not kept. A
-            cache is not kept if there is no room, or if the model's cache cannot be split into rows and columns.
+            cache is not kept if ``most`` rollouts are kept already, or if the model's cache does not store every token,
+            as with a recurrent state.
     """
 
     def __init__(self, most: int) -> None:

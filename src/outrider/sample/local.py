@@ -23,7 +23,7 @@ from outrider.sample.wave import Wave, WaveRow, decode_wave
 
 
 class LocalSampler:
-    """Decodes rollouts in waves. A wave is a batch of rows that share one KV cache.
+    """Decodes rollouts in batches (called waves).
 
     Each distinct context (a prompt, or a prompt followed by the beginning of another rollout's response) is prefilled
     once per call, and its KV cache is copied to all rows that continue it. Finished rows are dropped during decoding.
@@ -136,7 +136,8 @@ class LocalSampler:
 
 
 def decoder_of(policy: Policy) -> Decoder[Any]:
-    """Create the decoder for the policy's compute path (plain, packed or fused)."""
+    """Create the policy's decoder: the model's own forward pass (plain), or a faster decoder of Outrider (packed or
+    fused)."""
     dtype = placement(policy.options.dtype).dtype
     if policy.path.name == "plain":
         return PlainDecoder(policy.model, dtype, policy.path.left_pads)
@@ -144,8 +145,8 @@ def decoder_of(policy: Policy) -> Decoder[Any]:
 
 
 def stops_of(policy: Policy, texts: Sequence[str] = ()) -> Stops:
-    """Return the end tokens and stop texts at which responses end, prepared for comparison with tokens on the model's
-    device."""
+    """Return the tokens and texts that end a response: the policy's end tokens, and ``texts``. They are stored on the
+    model's device."""
     ends = ends_of(policy, texts)
     vocabulary = policy.model.get_output_embeddings().weight.shape[0]
     table = StopTable(ends.texts, token_bytes(policy.tokenizer, vocabulary)) if ends.texts else None

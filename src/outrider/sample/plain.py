@@ -56,8 +56,9 @@ class _Begun(DynamicLayer):
     """A cache layer that starts with a kept KV cache.
 
     Args:
-        new: number of token positions that the next forward call computes.
-        there_BQ: mask that is true where a row's token at such a position is already in the kept cache.
+        new: number of token positions that the next forward call processes.
+        there_BQ: mask over these positions, true where the kept cache already has the row's token (rows have different
+            numbers of cached tokens).
     """
 
     def __init__(self, keys: Tensor, values: Tensor, new: int, there_BQ: Tensor | None) -> None:

@@ -27,11 +27,13 @@ def ready(policy: Policy, choice: str = "auto", sampled: bool = True) -> tuple[P
     """Select the fastest compute path that gives the same log-probabilities as the model. Return the policy with this
     path, and a message that describes the path.
 
-    If ``choice`` is "auto", the paths fused, packed and plain are tried in this order. Otherwise, only ``choice`` is
-    tried. The policy gets the first path whose sampler and learner both reproduce the log-probabilities of the model's
-    own forward pass (:class:`outrider.sample.self_check.SelfCheck`). With ``policy.check=false``, log-probabilities are
-    not compared, and the policy gets the first path that seems to support its architecture. If the log-probabilities of
-    this path differ from those of the model, all ratios and gradients are wrong, but no error is raised.
+    If ``choice`` is "auto", three paths are tried in this order: fused (Outrider's decoder on fused weights), packed
+    (the model's layers with Outrider's attention), and plain (the model's own forward pass). Otherwise, only ``choice``
+    is tried. The policy gets the first path whose sampler and learner both reproduce the log-probabilities of the
+    model's own forward pass (:class:`outrider.sample.self_check.SelfCheck`). With ``policy.check=false``,
+    log-probabilities are not compared, and the policy gets the first path that seems to support its architecture. If
+    the log-probabilities of this path differ from those of the model, all ratios and gradients are wrong, but no error
+    is raised.
 
     Args:
         sampled: whether this model is used for sampling. If False, the fused path is skipped, because fused weights are

@@ -23,7 +23,7 @@ class SampledTokens(NamedTuple):
     """The sampled tokens of one rollout, with per-token statistics.
 
     Attributes:
-        logprobs: float32. The rollout's ``mode`` states to which distribution they refer.
+        logprobs: float32, under the distribution that :attr:`Rollout.mode` describes (temperature, top_p and top_k).
         entropies: float32, in nats, or None if the engine does not return entropies.
     """
 

@@ -27,9 +27,8 @@ class Sampler(Protocol):
     """Samples rollouts with the weights of the last sync.
 
     A rollout depends only on the weights, its context, its sampling parameters and its seed, which is derived from the
-    rollout's position in the run (:mod:`outrider.record.identity`). Other requests, and the order of requests, have no
-    effect, unless rounding errors decide between two tokens. Weights are checked after each sync
-    (:class:`outrider.train.weight_sync.WeightSync`).
+    rollout's position in the run (:mod:`outrider.record.identity`). Other requests and their order can change a rollout
+    only through rounding errors. Weights are checked after each sync (:class:`outrider.train.weight_sync.WeightSync`).
 
     Attributes:
         engines: number of engines in use. Each engine has its own copy of the weights, and every weight sync must check
@@ -56,7 +55,7 @@ class Sampler(Protocol):
 
     def take(self, version: int, export: Export) -> dict[str, int]:
         """Switch to the policy's current weights. A sampler that does not share memory with the policy calls
-        ``export``.
+        ``export``, which writes the weights to a folder.
 
         Returns the engine's counters since the last call, such as ``recomputed_tokens``, by name. On each rank, the
         counters cover only that rank's requests.
@@ -73,7 +72,7 @@ class AdapterSampler(Protocol):
     """A sampler that can load a policy's adapter without the base weights.
 
     Attributes:
-        takes_adapter: whether the sampler has the base weights, so that syncs send only the adapter.
+        takes_adapter: whether weight syncs send only the adapter, because the sampler already has the base weights.
     """
 
     takes_adapter: bool

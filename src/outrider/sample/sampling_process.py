@@ -28,7 +28,7 @@ class SamplerParts(NamedTuple):
     Attributes:
         model: name of the model. The first weight sync replaces the model's weights.
         policy: policy options without an adapter, since the adapter is merged into the synced weights.
-        path: the compute path (fused, packed or plain) that the parent process has compared with the model.
+        path: implementation of the forward pass (fused, packed or plain) that the parent process has selected.
         threads: number of PyTorch threads, which affects the last bits of results.
     """
 

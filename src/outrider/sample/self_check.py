@@ -62,8 +62,8 @@ class SelfCheck:
     are disregarded. For the sampler's decoder, log-probabilities of the whole vocabulary are compared. Contexts are
     left-padded, prefilled once and copied to several rows. These rows are decoded token by token and dropped when they
     end. For the learner, log-probabilities and entropies of response tokens are compared. The learner processes all
-    rows in one pass. Construct the check inside :func:`amplified_logits`, and before Outrider's attention is set in the
-    model.
+    rows in one pass. Create the object inside the context manager :func:`amplified_logits`, before Outrider's attention
+    replaces the model's own.
 
     Attributes:
         exact: whether the weights are float32.
@@ -136,8 +136,8 @@ class SelfCheck:
 
 
 def _learner_differences(policy: Policy, rows: Sequence[Continuation], wants: Sequence[Tensor]) -> Iterator[Tensor]:
-    """Yield differences of the learner's log-probabilities and entropies from reference values. All rows are in one
-    pass."""
+    """Yield differences of the learner's log-probabilities and entropies from reference values. The learner processes
+    all rows in one forward pass."""
     dtype = placement(policy.options.dtype).dtype
     logprobs_N, entropies_N, _ = own_statistics(policy.model, policy.path, rows, dtype)
     want_NV = torch.cat([*wants])
@@ -149,8 +149,8 @@ def _learner_differences(policy: Policy, rows: Sequence[Continuation], wants: Se
 def _sampler_differences(policy: Policy, rows: Sequence[Continuation], wants: Sequence[Tensor]) -> Iterator[Tensor]:
     """Yield differences of the decoder's log-probabilities from the reference values ``wants``.
 
-    Contexts are prefilled together if the decoder can batch them. Then two rows continue each context, and rows are
-    dropped when they end.
+    Contexts are prefilled together if the decoder can batch them. Each context is then decoded twice with the same
+    tokens, in two rows of the decoder's batch. Finished rows are dropped from the batch.
     """
     decoder, device = decoder_of(policy), policy.model.device
     contexts, together = _together(decoder, rows)
@@ -173,8 +173,8 @@ def _kept_differences(policy: Policy, rows: Sequence[Continuation], wants: Seque
     """Let the decoder continue from a kept KV cache, and yield how its log-probabilities differ from the reference
     values ``wants``.
 
-    The last one or two tokens of each context are computed on the kept cache of the earlier tokens. Then one more token
-    is decoded.
+    For each context, the KV cache of all tokens except the last one or two is kept. The decoder prefills these last
+    tokens, and then decodes one more token.
     """
     decoder, device = decoder_of(policy), policy.model.device
     contexts, together = _together(decoder, rows)

@@ -23,7 +23,7 @@ def serve_command(model: str, port: int, dtype: str, lora: int | None, python: s
         python: Python interpreter that has vLLM. None means the current interpreter.
 
     Raises:
-        UserError: the interpreter has no vLLM, or vLLM does not support adapters of this rank.
+        UserError: the interpreter has no vLLM, or vLLM does not support adapters of rank ``lora``.
     """
     interpreter = python or sys.executable
     found = subprocess.run([interpreter, "-c", f"import {_MODULE.partition('.')[0]}"], capture_output=True, check=False)

@@ -76,7 +76,7 @@ class Stops:
         return last in self.ids.tolist() or bool(matched)
 
     def step(self, states_A: Tensor, ids_A: Tensor) -> Tensor:
-        """Return the search states after one more token per row."""
+        """Advance the stop-text search of each row by one token, and return the new states."""
         assert self.table is not None
         return self.table[states_A, ids_A].long()
 

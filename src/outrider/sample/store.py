@@ -14,8 +14,8 @@ BLOCK = 32  # columns added when a store grows; unused columns cost memory traff
 
 
 class Store:
-    """The KV cache of ``B`` rows. It also computes attention over the cached tokens, as an attention plan
-    (:mod:`outrider.model.attention`).
+    """The KV cache of ``B`` rows. It also computes attention over the cached tokens: the model's attention layers call
+    :meth:`attend` (:mod:`outrider.model.attention`).
 
     Keys are stored transposed, as ``[B, KV, D, S]``, and values as ``[B, KV, S, D]``.
 

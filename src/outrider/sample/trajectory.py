@@ -38,8 +38,8 @@ class Trajectory:
 
     Attributes:
         request: request with ``n = 1`` for this rollout.
-        replayed: if the rollout continues a prefix of another rollout, the turns of this prefix that must still be sent
-            to the environment, each with the observation that follows it.
+        replayed: turns that were copied from another rollout and must still be sent to the environment, each with the
+            observation that followed it.
         turn: tokens of the current turn so far, including tokens that were copied from another rollout.
         turns: number of turns sent to the environment.
         heard: observations so far, whose positions in the rollout's text are set when the rollout is complete.
@@ -77,8 +77,8 @@ class Trajectory:
     def draw(self) -> SampleRequest:
         """The request for the next turn.
 
-        The request for a later turn has the rollout so far as its prefix, which determines the turn's
-        seed together with the rollout's id.
+        After the first turn, the request's prefix is the rollout so far. The seed of the turn depends on the rollout's
+        id and on the length of this prefix.
         """
         if not self._own:
             return self.request

@@ -57,8 +57,8 @@ class TurnSampler:
         self.gives_entropies, self.notices = sampler.gives_entropies, sampler.notices
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
-        """Sample ``n`` rollouts for each request. Rollouts are in the order of the requests and have the verdicts that
-        environments return."""
+        """Sample ``n`` rollouts for each request. Rollouts are in the order of the requests. If an environment ends a
+        rollout, it also returns the rollout's verdict, such as *correct*."""
         paths = {(i, k): Trajectory(request, k) for i, request in enumerate(requests) for k in range(request.n)}
         keeping = self._sampler.keeping() if isinstance(self._sampler, Keeping) else nullcontext()
         with keeping as kept:
@@ -195,8 +195,8 @@ class TurnSampler:
     def _encoded(self, path: Trajectory, observation: str) -> Ids:
         """Return the tokens of an observation.
 
-        With a chat template, even an empty reply is not empty as tokens, because the template adds tokens that end one
-        turn and start the next.
+        With a chat template, even an empty observation has tokens, because the template adds tokens that end one turn
+        and start the next.
         """
         if not observation and (path.last is None or not self._policy.options.chat):
             return np.zeros(0, np.int32)

@@ -46,7 +46,7 @@ class VllmSampler:
     go to the same server, so that they share the cached prompt or prefix. A server is excluded until the next weight
     sync if it does not answer. It is also excluded if it no longer has this run's weights, because it was restarted or
     another run has synced its weights. The requests of an excluded server are retried on other servers with the same
-    seeds. Only one answer per rollout counts.
+    seeds, and answers from the excluded server are discarded.
 
     vLLM does not return entropies.
 

@@ -45,14 +45,13 @@ class VllmEngine:
 
     Args:
         weights: folders for weight syncs.
-        memory: on a GPU, share of the GPU's memory. On a CPU, share of the machine's memory that all ranks use
-            together.
+        memory: on a GPU, share of the GPU's memory. On a CPU, share of the machine's memory for all ranks together.
         sleeps: whether :meth:`sleep` frees the GPU memory.
         rank: rank of this process within the run.
         size: number of processes in the run. Every process has its own engine.
 
     Attributes:
-        takes_adapter: whether the engine has the base weights, so that syncs send only the adapter.
+        takes_adapter: whether weight syncs send only the adapter, because the engine already has the base weights.
         notices: messages for the user, such as the reason why vLLM cannot load the adapter.
 
     Raises:

@@ -43,9 +43,9 @@ TokensOf = Mapping[tuple[int, int], SampledTokens]
 
 
 class VllmRequests:
-    """Converts requests to jobs, and sampled tokens to rollouts.
+    """Converts requests for rollouts to jobs for vLLM, and sampled tokens to rollouts.
 
-    Every rollout is a separate vLLM request with its own seed. Log-probabilities refer to the sampling distribution
+    Every job is a vLLM request for one rollout, with its own seed. Log-probabilities refer to the sampling distribution
     (vLLM's ``processed_logprobs``).
 
     Attributes:

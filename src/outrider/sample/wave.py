@@ -1,4 +1,4 @@
-"""Decodes a wave: prefills a set of contexts, then samples all rows that continue these contexts."""
+"""Decodes a batch of rollouts (a wave): prefills their contexts, then samples all rollouts token by token."""
 
 from __future__ import annotations
 
@@ -125,8 +125,8 @@ def looks_every(device: torch.device) -> int:
 
 
 class _Left(NamedTuple):
-    """Copies of those rows of the KV cache that are to be kept: their tensors, the first column of each row's tokens,
-    and the indices of the rows in the wave."""
+    """Copies of the KV cache of rows that may continue in a later turn. ``rows`` has the indices of these rows in the
+    batch, and ``starts`` has the column at which the tokens of each row begin."""
 
     parts: list[Part]
     starts: list[int]
@@ -189,8 +189,8 @@ class _Decoding:
         return self._sampled()
 
     def keep(self, kept: Kept, read: Sequence[Ids]) -> None:
-        """Add the cache rows that :meth:`_leave` has copied to ``kept``. ``read`` has every row's context and sampled
-        tokens."""
+        """Put the cache rows that :meth:`_leave` has copied into the collection ``kept``. ``read`` has every row's
+        context and sampled tokens."""
         held = set[int]()
         for parts, starts, rows in self.left:
             # the last token was sampled but not processed by the model, so the KV cache lacks it

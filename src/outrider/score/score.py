@@ -118,8 +118,8 @@ def _asked(problem: Problem, prompt: str | None) -> Problem:
 
 
 def _chosen(run: RunData) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the last step's rollouts that start at the prompt, and notes on skipped rollouts. If there are
-    evaluations, training rollouts are skipped."""
+    """Return the last step's rollouts, except those that continue a prefix of another rollout, and notes on skipped
+    rollouts. If there are evaluations, training rollouts are skipped."""
     evaluated = "split IN ('evaluate', 'greedy')"
     if not run.query(f"SELECT count(*) AS n FROM rollouts WHERE {evaluated}")["n"][0]:
         evaluated = "true"

@@ -22,7 +22,7 @@ from outrider.tasks import Suite, Table, Task
 def score_command(
     path: Path, task: Task, problems: int | None, columns: Mapping[str, str], out: Path | None, console: Console
 ) -> int:
-    """Score a file or folder with :func:`score_file`, and print its notes and its table."""
+    """Score a file or folder with :func:`score_file`, and print the notes and the table of scores."""
     name, scored = score_file(path, task, problems, columns, out)
     for sentence in scored.notes:
         console.print(sentence, soft_wrap=True, markup=False, highlight=False)

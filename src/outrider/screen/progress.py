@@ -87,8 +87,8 @@ class Progress:
         self._total, self._unit, self._begin, self._done = total, unit, begin, done
 
     def recount(self, done: int, total: int) -> None:
-        """Set the used part of the budget and the budget, such as sums over several runs. If ``done`` decreases, the
-        measured speed does not."""
+        """Set how much of the budget is used (``done``), and the budget (``total``). Both may be sums over several
+        runs. If ``done`` decreases, the measured speed does not."""
         self._begin -= max(self._done - done, 0)
         self._done, self._total = done, total
         self._report()

@@ -42,7 +42,7 @@ def show_command(run: Path, step: int | None, shown: Shown, name: str, locate: L
         run: run folder.
         step: step of the rollouts. None means the last step.
         shown: selection of rollouts.
-        name: purpose of the rollouts, such as ``train``.
+        name: split of the rollouts, such as ``train`` or ``evaluate``.
         locate: function that finds a model's tokenizer by the model's name.
 
     Raises:
@@ -92,8 +92,8 @@ def _model(folder: RunFolder) -> str | None:
 class _Texts(NamedTuple):
     """The texts of some rollouts, prepared for a terminal.
 
-    The prefix of a branch is dimmed. «…» marks text from an environment. Long texts are cut and end with the number of
-    omitted characters. Terminal control characters are escaped.
+    Text that a rollout copied from another rollout (its prefix) is dimmed. «…» marks text from an environment. Long
+    texts are cut and end with the number of omitted characters. Terminal control characters are escaped.
     """
 
     title: str
@@ -117,8 +117,8 @@ class _Texts(NamedTuple):
 
     @property
     def longest(self) -> int:
-        """Length of the longest text in characters. A text with a line break always counts as longer than
-        ``_PROSE``."""
+        """Length of the longest text in characters. Each line break counts as ``_PROSE`` more characters, since texts
+        with line breaks do not fit into a table."""
         texts = [text for problem, response, _ in self.rows for text in (problem, response.plain.strip())]
         return max((len(text) + _PROSE * text.count("\n") for text in texts), default=0)
 
@@ -170,7 +170,7 @@ def _marked(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 
 def _own(rollout: Rollout) -> list[tuple[int, int]]:
-    """Return the spans that the environment wrote in a rollout's text. The text does not include the prefix."""
+    """Return the spans of a rollout's own text that the environment wrote."""
     return [(one.begin, one.end) for one in rollout.observations if one.tokens]
 
 

@@ -24,12 +24,12 @@ def rollouts_table(step: int, groups: Sequence[Group], most: int) -> TrackedTabl
 
 
 def chosen_rollouts(groups: Sequence[Group], most: int) -> list[tuple[Group, Rollout]]:
-    """Select at most ``most`` rollouts. Mixed groups (with successes and failures) come first, and otherwise groups are
-    in the step's order.
+    """Select at most ``most`` rollouts. Mixed groups (with successes and failures) come first. Apart from this, the
+    order of ``groups`` is kept.
 
-    If only some rollouts of the last group can be selected, half are those with the highest rewards, and half are those
-    with the lowest. If their number is odd, the extra rollout has a high reward. Replayed rollouts are excluded, since
-    an earlier step sampled them.
+    If only n rollouts of the last group can be selected, one half are those with the highest rewards, and the other
+    half those with the lowest. If n is odd, there is one more rollout with a high reward. Replayed rollouts are
+    excluded, since an earlier step sampled them.
     """
     found: list[tuple[Group, Rollout]] = []
     for group in sorted((group.drawn for group in groups), key=lambda group: not group.mixed):

@@ -24,11 +24,12 @@ class VerdictWatch:
 
     A warning is issued if too large a share of a step's verified rollouts is unparseable, a timeout or an error. The
     share of unparseable responses is computed over untruncated responses only, since a truncated response has no
-    answer. The next warning about the same outcome is issued only when its share is more than twice its value at the
-    last warning.
+    answer. The next warning about the same outcome is issued only when the outcome's share has more than doubled since
+    the last warning.
 
-    If the run has no success yet, one warning is issued when a step has at least 16 scores that are not all equal, and
-    one score is positive. Such scores suggest that the verifier's threshold for success is too high for any response.
+    One more warning is issued if the verifier's threshold for success seems too high for any response. The signs are
+    that the run has no success yet, and that a step has at least 16 scores that are not all equal, at least one of them
+    positive.
     """
 
     def __init__(self) -> None:
@@ -36,8 +37,8 @@ class VerdictWatch:
         self._reached = False
 
     def warnings(self, groups: Sequence[Group]) -> list[str]:
-        """Return the new warnings: one for each outcome that is too frequent, and one about the threshold for success.
-        A warning about an outcome includes the ``detail`` of one such verdict."""
+        """Return the new warnings: one for each outcome that is too frequent, and one if no response may be able to
+        reach the score for success. A warning about an outcome includes the ``detail`` of one such verdict."""
         verified = [(r, r.verdict) for group in groups for r in group.drawn.rollouts if r.verdict is not None]
         sentences = []
         for outcome, advice in _ADVICE.items():

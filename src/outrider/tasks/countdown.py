@@ -5,9 +5,9 @@
     prompt     11 6 8 9>22:
     response   11-6=5,8 9 5;5+9=14,8 14;8+14=22
 
-A step is ``a o b = c``, then a comma and the remaining numbers. Steps are separated by semicolons, and the last step
-has no remaining numbers. Every problem has a solution. The verifier replays the steps, so it does not accept a guessed
-result.
+A step is a calculation, such as ``11-6=5``, then a comma and the remaining numbers. Steps are separated by semicolons,
+and the last step has no remaining numbers. Every problem has a solution. The verifier replays the steps, so it does not
+accept a guessed result.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ class Countdown(Task):
         has no effect.
 
         There are fewer than ``n`` problems if the options allow only few numbers. For example, with three numbers up to
-        12 and the other defaults, 249 problems are held out. With ``heldout_order: shuffled``, the method draws a fixed
-        number of random problems and returns those that are held out: 222 of the 249 problems in the example.
+        12 and the other defaults, 249 problems are held out. ``heldout_order: shuffled`` finds only 222 of these 249
+        problems, because it draws a fixed number of random problems and keeps those that are held out.
         """
         if self.heldout_order == "shuffled":
             return _population(self.sizes, self.highest, self.cap)[:n]

@@ -34,9 +34,8 @@ class Gym(Task):
     """Problems of one reasoning-gym dataset, which are generated on demand. The training stream is endless.
 
     Training problem ``index`` depends only on ``index`` and the seed. The held-out problems are ``heldout_size``
-    distinct questions from a separate stream. If the question of a training problem is held out, or the dataset fails
-    to generate the problem, a new problem is drawn from another stream. ``counts`` reports the number of such redrawn
-    problems.
+    distinct questions from a separate stream. A training problem is replaced by another random problem if its question
+    is held out, or if the dataset fails to generate it. ``counts`` reports the number of replaced problems.
 
     A response with score 1 is correct. Any other response is incorrect, and its score is recorded. The scorers are
     third-party code, and some call ``eval`` on the answer. Scorers run in worker processes with limits on time and
@@ -133,7 +132,7 @@ class Gym(Task):
         return self._pool.verify(items)
 
     def close(self) -> None:
-        """End the worker processes. If the task verifies another response, it starts new processes."""
+        """End the worker processes. The next call that verifies a response starts new processes."""
         if pool := self.__dict__.pop("_pool", None):
             pool.close()
 

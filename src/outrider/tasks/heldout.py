@@ -28,12 +28,12 @@ def shuffled(
     seed: str,
     draws: int = DRAWS,
 ) -> list[T]:
-    """Return distinct held-out problems, alternating between levels. Within a level, the order is random, so that any
-    part of the list is a random sample.
+    """Return distinct held-out problems, alternating between difficulty levels. Within a level, the order is random, so
+    that any part of the list is a random sample.
 
     For each level, ``draws / len(levels)`` problems are drawn. Duplicates are dropped, and the other problems are
-    sorted by a hash of their key. In the order of the draws, frequent problems tend to come first, and frequent
-    problems are easy. In Countdown, problems 600 to 899 in this order were harder than problems 0 to 299.
+    sorted by a hash of their key. Without this sorting, easy problems would tend to come first, because they are drawn
+    more often: in Countdown, problems 600 to 899 were harder than problems 0 to 299.
 
     ``key`` returns a problem's identity, or None if the problem is for training. The returned list does not depend on
     the number of problems that are evaluated. The list ends when the level with the fewest problems is exhausted, so
@@ -57,7 +57,8 @@ def shuffled(
 def drawn(
     levels: Sequence[int], draw: Callable[[Dice, int], T], key: Callable[[T], str | None], *, seed: str, n: int
 ) -> list[T]:
-    """Return the first ``n`` distinct held-out problems in the order of the draws, alternating between levels.
+    """Return the first ``n`` distinct held-out problems in the order of the draws, alternating between the difficulty
+    levels ``levels``.
 
     Versions up to 0.2 used this order.
     """

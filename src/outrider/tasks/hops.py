@@ -12,8 +12,8 @@ tool.
     observed    M;
     turn        =M;     the answer
 
-Every question has one answer. A hop leads to one or two entities, and only one of them leads to the answer. From the
-second entity, the next lookup, or the lookup after it, finds nothing. A question cannot be answered without lookups.
+Every question has one answer. A hop leads to one or two entities, and only one of them leads to the answer. The other
+entity leads to a dead end after one or two lookups. A question cannot be answered without lookups.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Hops(TurnTask):
         """Return the first ``n`` held-out problems, alternating between numbers of hops. The option ``seed`` has no
         effect.
 
-        There are fewer than ``n`` problems if too few problems exist for one of the numbers of hops. For example,
+        The list is shorter than ``n`` if not enough problems with some number of hops exist. For example,
         ``heldout_order: shuffled`` gives only 214 problems with one hop.
         """
         if self.heldout_order == "shuffled":

@@ -1,8 +1,9 @@
 """Named prompt templates from papers and model families. A template is the text around a problem.
 
 Templates with chat markers (``qwen-…``, ``llama``, ``r1-distill``, ``deepseek-math``) include the beginning of the
-assistant's turn, so they need ``policy.chat=false``. ``boxed`` and ``answer-line`` have no chat markers. Use them with
-base models or, with ``policy.chat=true``, with chat models, as the user's message. ``r1`` is for base models.
+assistant's turn, so they need ``policy.chat=false``. ``boxed`` and ``answer-line`` have no chat markers. They suit base
+models. They also suit chat models with ``policy.chat=true``, where the filled-in template is the user's message. ``r1``
+is for base models.
 
 The instruction to reason step by step and to put the final answer in ``\\boxed{}`` is quoted exactly from Qwen2.5-Math
 and DeepSeekMath. ``r1`` asks for the format of DeepSeek-R1-Zero (arXiv 2501.12948), and ``answer-line`` asks for the

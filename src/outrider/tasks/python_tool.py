@@ -67,14 +67,13 @@ class PythonTool(TurnTable):
     such as a turn with text after its block, ends the rollout. The verifier verifies only this turn.
 
     Variables persist between blocks, because the earlier blocks are run again before each block, without showing their
-    output. Earlier blocks that failed are not run again. A block that exits with status 0 has not failed. The output
-    therefore depends only on the blocks if the programs are deterministic. ``random`` and hashes are seeded. The clock,
-    ``os.urandom`` (used by ``secrets``, ``uuid4`` and an unseeded ``random.Random()``), object addresses and thread
-    races are not deterministic. Blocks run in the sandbox of program verifiers (``docs/sandbox.md``), with only the
-    standard library.
+    output. Earlier blocks that failed are not run again. A block that exits with status 0 has not failed. Blocks should
+    be deterministic, so that another run of a block gives the same variables. ``random`` and hashes are seeded. The
+    clock, ``os.urandom`` (used by ``secrets``, ``uuid4`` and an unseeded ``random.Random()``), object addresses and
+    thread races are not deterministic. Blocks run in a sandbox (``docs/sandbox.md``), with only the standard library.
 
-    Source: the survey of tool-integrated reasoning in the STILL report. The format of code and output blocks is from
-    ToRA and Qwen2.5-Math.
+    Sources: the STILL report, which surveys tool-integrated reasoning; ToRA and Qwen2.5-Math, for the format of code
+    and output blocks.
 
     Raises:
         UserError: no sandbox works on this machine, and ``sandbox`` is ``required``.

@@ -113,9 +113,8 @@ class Search(TurnTable):
 class MakeSearch:
     """Picklable function that creates environments, which share one index.
 
-    The index is built when this object is created, so that errors appear at once. The index is pickled with the object,
-    unless the task has an index folder. In that case, the process that unpickles the object reads the index from the
-    folder.
+    The index is built when this object is created, so that errors appear at once. If the task has an index folder, the
+    process that unpickles the object reads the index from this folder. Otherwise, the index is pickled with the object.
     """
 
     def __init__(self, task: Search, index: Index | None = None) -> None:

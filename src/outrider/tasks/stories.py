@@ -1,7 +1,7 @@
 """Generates word problems about amounts that depend on each other, in plain English, with worked solutions.
 
 A story is generated in two parts. The *shape* is the random sequence of calculation steps, and the *telling* adds
-random numbers, names and words. The same shape therefore has many tellings, which are all solved in the same way.
+random numbers, names and words. All stories with the same shape are solved in the same way.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class Manner(NamedTuple):
 
 
 class Story(NamedTuple):
-    """A generated problem: a shape together with its telling.
+    """A generated word problem.
 
     Attributes:
         steps: number of calculations in the solution.
-        key: the shape with the numbers. Stories with equal keys are the same problem in different words.
+        key: the calculation steps with their numbers. Stories with equal keys are the same problem in different words.
         solution: a correct solution in one of many possible wordings.
     """
 
@@ -87,7 +87,7 @@ def draw_story(draw: Dice, steps: int, aside: int, ranges: Ranges) -> Story:
 
 
 def draw_shape(draw: Dice, steps: int) -> Shape:
-    """Draw a shape with ``steps`` calculations."""
+    """Draw the sequence of steps of a story that needs ``steps`` calculations."""
     question = draw.one_of([*QUESTIONS] if steps > 1 else ["count"])
     left = steps - QUESTIONS[question]
     beginning = draw.one_of([*BEGINNINGS] if left > 1 else ["given"])

@@ -36,13 +36,13 @@ class TestSet(Options):
 
     data: str = Field(
         min_length=1,
-        description="name of the file that contains this test set, in the folder given by the suite's option data",
+        description="name of this test set's file in the folder that the option `data` of the suite task gives",
     )
     hub: str | None = Field(
         None,
         description=(
-            "Hugging Face Hub dataset with this test set (hf:name@config:split), used if the suite's option data is "
-            "null; null: no dataset on the Hub"
+            "Hugging Face Hub dataset with this test set (hf:name@config:split), used if the option `data` of the "
+            "suite task is null; null: no dataset on the Hub"
         ),
     )
     hub_fields: dict[str, str] = Field(
@@ -70,8 +70,9 @@ class Suite(Task):
     """The problems of several test sets. All problems are held out, since a suite is only for evaluation.
 
     Each problem contains the name of its test set. The table of an evaluation therefore has one row per set, and one
-    row for all problems together, in which every problem has the same weight. The difficulty levels of a set are kept.
-    If ``data`` names a folder, all sets are read from this folder. Otherwise, they are read from the Hub.
+    row for all problems together, in which every problem has the same weight. Problems have the difficulty levels that
+    their test set gives them. If ``data`` names a folder, all sets are read from this folder. Otherwise, they are read
+    from the Hub.
 
     Raises:
         UserError: the suite or a set does not exist, the file of a set is missing or broken, or a set has duplicate
@@ -105,7 +106,7 @@ class Suite(Task):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identity of the data, which changes with the problems, their answers and their test sets."""
+        """Hash of the problems, their answers and their test sets."""
         digest = hashlib.blake2b(digest_size=12)
         for problem in self._problems:
             messages = () if problem.messages_before is None else (problem.messages_before,)

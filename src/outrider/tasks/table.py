@@ -116,7 +116,7 @@ class Table(Task):
     id: str | None = Field(None, description="table field that holds the problem's id; null: use a hash of the prompt")
     level: str | None = Field(
         None,
-        description="field with each problem's level, such as its difficulty; required in held-out data; null: none",
+        description="table field with each problem's difficulty level; only training rows may lack it; null: no levels",
     )
     levels: list[str] = Field([], description="levels whose problems are used for training; []: all levels")
     verifier: Annotated[Verifier, ComponentOf(VERIFIERS, "verifier", Verifier)] = Field(
@@ -144,7 +144,7 @@ class Table(Task):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identity of the data, which changes with training and held-out problems, their order, and the seed."""
+        """Hash of the training and held-out problems, their order, and the seed."""
         digest = hashlib.blake2b(digest_size=12)
         for side in (self._sides.train, self._sides.heldout):
             # in the order of the file, since positions in the training stream are indices into it
@@ -259,7 +259,7 @@ class Table(Task):
             refuse: function that is called with the error of each unusable row. If None, the first error is raised.
 
         Raises:
-            UserError: the file cannot be read, or no row is usable. If ``refuse`` is None, any unusable row raises it.
+            UserError: the file cannot be read, no row is usable, or (if ``refuse`` is None) a row is unusable.
         """
         problems: list[Problem] = []
         places: dict[str, str] = {}
@@ -310,7 +310,7 @@ class Table(Task):
         """Convert a row to a problem, which has the row's place in ``metadata["place"]``.
 
         Raises:
-            UserError: the row is unusable. The error names the file and the line.
+            UserError: the row is unusable. The message names the file and the line.
         """
         try:
             found = self._problem(row.fields, heldout)
@@ -365,8 +365,8 @@ def _text(row: Fields, name: str) -> str:
     """Return a field as text.
 
     Raises:
-        ValueError: the field does not exist or is not text. The message suggests a similar field name or another
-            option.
+        ValueError: the field does not exist or is not text. The message suggests a similar field name or, for a chat,
+            the option ``messages``.
     """
     if name not in row:
         raise ValueError(f"no field {name!r} ({row.hint(name)})")

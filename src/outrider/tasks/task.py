@@ -101,8 +101,8 @@ class CharacterTask(Protocol):
 
 @runtime_checkable
 class SubwordTask(Protocol):
-    """A task whose base model has subword tokens instead of single characters. The subword tokens are learnt from the
-    task's texts."""
+    """A task for which Outrider trains a base model with subword tokens, which are learnt from the task's texts. For
+    other tasks, each character is a token."""
 
     @property
     def subwords(self) -> bool: ...

@@ -38,11 +38,11 @@ class Trl(TurnTask):
     ``reset(**row)`` starts an episode. The chat template shows the tools to the model, which calls them as
     ``<tool_call>{…}</tool_call>``. A turn without a call ends the rollout. The rollout's score is the sum of the
     rewards from ``get_reward`` and the ``reward_funcs``. The text that ``reset`` returns is appended to the last
-    message of the prompt. This text may therefore depend only on the row and on the random generators of Python and
-    NumPy, which are seeded per problem.
+    message of the prompt. It must be the same for all rollouts of a problem, so it may depend only on the row and on
+    the random generators of Python and NumPy, which are seeded per problem.
 
     Each row is a problem, even if it equals another row. The ``prompt`` of a row is a chat or a text. A training row
-    that is also held out is skipped and counted.
+    that is also held out is skipped; ``counts`` has the number of these rows as ``excluded``.
 
     Deviations from TRL: the reply to a malformed call is an error, whereas TRL ends the rollout. A truncated rollout is
     incorrect and gets no reward. All rollouts of a problem have environments with the same seed.
@@ -123,8 +123,7 @@ class Trl(TurnTask):
         return self.environments()
 
     def close(self) -> None:
-        """End the process that calls the environment's ``reset``, whose text is appended to prompts. The next prompt
-        starts a new process."""
+        """End the process that calls ``reset`` to get the text for prompts. The next prompt starts a new process."""
         if openings := self.__dict__.pop("_openings", None):
             openings.end()
 

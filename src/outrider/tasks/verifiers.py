@@ -49,8 +49,8 @@ class Verifiers(TurnTask):
     config: dict[str, Any] = Field(
         default_factory=dict,
         description=(
-            "fields of the environment's EnvConfig, such as the environment's id, the settings of its agents (called "
-            "seats) or taskset options; taskset.id is set by the option taskset instead"
+            "fields of the environment's EnvConfig, such as its id, its agents' settings (which the package calls "
+            "seats) or taskset options; to set taskset.id, use the option `taskset`"
         ),
     )
     python: str | None = Field(
@@ -135,7 +135,7 @@ class Verifiers(TurnTask):
 
     @property
     def _order(self) -> np.ndarray[Any, Any]:
-        """The order of all tasks. Neither the order nor the choice of held-out tasks depends on the training seed."""
+        """A fixed random order of all tasks. It does not depend on ``seed``, so the same tasks are always held out."""
         assert self._tasks is not None
         return permutation(0, -1, self._tasks)
 

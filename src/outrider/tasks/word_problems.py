@@ -41,8 +41,8 @@ class WordProblems(Task):
     """Generated word problems. A problem's difficulty level is its number of calculations. All levels in ``steps`` are
     equally likely.
 
-    Training and held-out problems are disjoint, because a hash of the story's calculation steps and numbers decides
-    whether the story is held out. Stories that differ only in words and names are therefore all held out or all used
+    Training and held-out problems are disjoint, because a hash of a problem's calculation steps and numbers decides
+    whether the problem is held out. Problems that differ only in words and names are therefore all held out or all used
     for training.
 
     >>> task = WordProblems()

@@ -1,4 +1,5 @@
-"""``outrider check``: checks a component against the laws for its kind of component, and prints one line per law."""
+"""``outrider check``: tests whether a component has the properties (laws) that its kind of component must have, and
+prints one line per law."""
 
 from __future__ import annotations
 
@@ -48,22 +49,22 @@ NEEDS: dict[type, str] = {
 
 def check_command(name: str, options: Sequence[str] = ()) -> int:
     """Test a user's component: print ``ok`` and the name of each law (tested property) that holds. Then print a call of
-    the check function that the user can copy into a test.
+    a function in :mod:`outrider.testing` that makes the same checks, to be copied into a test.
 
-    The arguments of the printed call include the optional laws that hold for the component. The command does not check
-    a stage's budget, since it does not know the budget. If a loss's gradient is not the derivative of its value, the
-    command assumes that the loss detaches a factor on purpose. Verifiers and environments must be checked from Python,
-    since verifiers need example rows, and environments need example turns. If the component has no effect on the small
-    inputs of the checks, all laws hold, but the last line is a warning.
+    The arguments of the printed call include the optional laws that hold for the component. How many rollouts a stage
+    may request is not checked, since the command does not know this limit. If a loss's gradient is not the derivative
+    of its value, the command assumes that the loss detaches a factor on purpose. Verifiers and environments must be
+    checked from Python, since verifiers need example rows, and environments need example turns. If the component has no
+    effect on the small inputs of the checks, all laws hold, but the last line is a warning.
 
     Args:
         options: options of the component, such as ``n=4``. Other options keep their defaults.
 
     Returns:
-        0 if all laws hold, and 1 if the component breaks a law. If so, the law, the input and the result are printed.
+        0 if all laws hold, and 1 if the component breaks a law. A broken law is printed with the input and the result.
 
     Raises:
-        UserError: the component cannot be loaded, there are no laws for this kind of component, or the component
+        UserError: the component cannot be loaded, the command cannot test this kind of component, or the component
             rejects the options.
     """
     cls = load(name)
@@ -108,7 +109,7 @@ def load(name: str) -> type[Options]:
     """Return the class of a component, given its import path or its name in an installed package's entry points.
 
     Raises:
-        UserError: the class cannot be loaded, or there are no laws for this kind of component.
+        UserError: the class cannot be loaded, or Outrider has no tests for this kind of component.
     """
     if sentence := unknown_name(name, "my_methods.py:Retry"):
         raise UserError(sentence)
@@ -133,8 +134,8 @@ def made(cls: type[Options], name: str, function: str, options: Sequence[str]) -
 
 
 def idle_stage(claims: StageClaims) -> str:
-    """Return a warning if the stage neither requested nor dropped a rollout in any situation, and an empty string
-    otherwise."""
+    """Return a warning if the exploration stage neither requested nor dropped a rollout in any test run, and an empty
+    string otherwise."""
     theirs = _reasons_before()
     for around in SITUATIONS.values():
         life = Life(claims, around)
@@ -145,7 +146,8 @@ def idle_stage(claims: StageClaims) -> str:
 
 
 def _reasons_before() -> set[str]:
-    """Return the reasons for which the stage before the tested stage drops rollouts, over all test situations."""
+    """In test runs, another stage runs before the tested stage. Return all reasons for which this other stage drops
+    rollouts."""
     groups = [Group(Problem(str(i), ""), str(i)) for i in range(64)]
     return {reason for around in SITUATIONS.values() for reason in around.before().drop(groups).values()}
 
@@ -191,8 +193,8 @@ def _call(component: Options) -> str:
 def kept_stage_claims(make: Callable[[], Stage]) -> dict[str, Any]:
     """Return the keyword arguments with which ``check_stage`` must be called for this stage.
 
-    ``first`` is needed if the stage requests rollouts only as the first stage of a recipe. ``single`` is needed if the
-    check of the reasons for drops fails without it.
+    ``first`` is needed if the stage requests rollouts only if no other stage comes before it. ``single`` is needed if
+    one of the checks of dropped rollouts fails without it.
 
     >>> from outrider.explore import Refill, Uniform
     >>> kept_stage_claims(Uniform), kept_stage_claims(Refill)
@@ -213,8 +215,8 @@ def kept_stage_claims(make: Callable[[], Stage]) -> dict[str, Any]:
 
 
 def kept_claims(component: Baseline | Shaper | RewardShaper) -> dict[str, Any]:
-    """Return the optional laws that hold for a baseline or shaper, as keyword arguments of ``check_baseline`` or
-    ``check_shaper``.
+    """Return the optional laws (properties that only some components have) that hold for a baseline or shaper. The
+    result contains keyword arguments of ``check_baseline`` or ``check_shaper``.
 
     >>> from outrider.credit import LeaveOneOut, NoBaseline
     >>> kept_claims(NoBaseline())

@@ -1,4 +1,5 @@
-"""Functions that check a component against all laws for its kind. There is one function per kind of component."""
+"""Functions that test whether a component has all properties (laws) that its kind must have. There is one function per
+kind of component."""
 
 from __future__ import annotations
 
@@ -32,18 +33,17 @@ def check_stage(
     exact: bool = False,
     single: bool = False,
 ) -> None:
-    """Check that a stage obeys the laws of stages (such as: resuming a run changes nothing), in scripted runs of six
-    steps with repeated problems.
+    """Check that an exploration stage has the required properties (laws), such as: resuming a run changes nothing. The
+    checks use simulated runs of six steps with repeated problems.
 
     :data:`outrider.testing.stages.STAGE_LAWS` contains the laws. :data:`outrider.testing.situations.SITUATIONS`
-    contains the situations, which are the settings of the scripted runs. A stage that never requests a rollout passes,
-    but is not really tested.
+    contains the settings of the simulated runs. A stage that never requests a rollout passes, but is not really tested.
 
     Args:
         make: function that creates a new stage with the same options on every call, or the stage's class if all its
             options have defaults.
-        budget: function that returns the maximum number of rollouts that the stage requests in a step, given the sizes
-            of the groups before the stage. If None, no limit is checked.
+        budget: function that returns the maximum number of rollouts that the stage requests in a step. Its argument is
+            the sizes that the step's groups have before these requests. If None, no limit is checked.
         first: whether the stage requests the first rollouts of problems, as the stage ``uniform`` does. Other stages
             extend existing groups.
         exact: whether the stage requests exactly ``budget`` rollouts, instead of at most ``budget``.
@@ -56,8 +56,8 @@ def check_stage(
 
 
 def check_baseline(make: Baseline | Callable[[], Baseline], **claims: Any) -> None:
-    """Check that a baseline obeys the laws of credit (such as: the order of rollouts does not matter). It is tested on
-    random groups with fixed seeds; in some groups, rollouts branch off other rollouts.
+    """Check that a baseline has the required properties (laws), such as: the order of rollouts does not matter. It is
+    tested on random groups with fixed seeds; in some groups, rollouts branch off other rollouts.
 
     Args:
         make: the baseline, or a function that creates it.
@@ -75,8 +75,8 @@ def check_baseline(make: Baseline | Callable[[], Baseline], **claims: Any) -> No
 
 
 def check_shaper(make: Shaper | RewardShaper | Callable[[], Shaper | RewardShaper], **claims: Any) -> None:
-    """Check that a shaper of advantages or rewards, together with a simple baseline, obeys the laws of credit (such as:
-    the order of rollouts does not matter).
+    """Check that a shaper of advantages or rewards has the required properties (laws), such as: the order of rollouts
+    does not matter. The shaper is tested together with a simple baseline.
 
     Args:
         make: the shaper, or a function that creates it.
@@ -95,7 +95,7 @@ def check_shaper(make: Shaper | RewardShaper | Callable[[], Shaper | RewardShape
 
 
 def check_loss(make: Surrogate | Callable[[], Surrogate], stops_gradient: bool = False) -> None:
-    """Check that a policy loss obeys the laws of policy losses, such as: if every ratio is 1, the gradient is the
+    """Check that a policy loss has the required properties (laws), such as: if every ratio is 1, the gradient is the
     policy gradient. The laws cover gains (negative losses per token), diagnostics and gradients, on small batches in
     float64.
 
@@ -120,14 +120,15 @@ def check_verifier(
     answer: str = "answer",
     prompt: str = "problem",
 ) -> None:
-    """Check that a verifier obeys the laws of verifiers (such as: verdicts are reproducible), and accepts or rejects
-    example responses as it should.
+    """Check that a verifier has the required properties (laws), such as: verdicts are reproducible. Also check that it
+    accepts or rejects example responses as it should.
 
     The verifier runs in this process, not in a verifier process, so no time limit applies.
 
     Args:
         verifier: the verifier, or a function that creates it.
-        rows: examples, each with the fields of a table row, correct responses, and incorrect responses.
+        rows: examples, each with the data of a problem (such as ``{"answer": 12}``), correct responses, and incorrect
+            responses.
         answer: name of the field with the gold answer.
         prompt: name of the field with the question. Rows may lack this field.
 
@@ -145,8 +146,8 @@ def check_verifier(
 
 
 def check_environment(make: Make, examples: Sequence[EnvironmentExample], seconds: float = 10.0) -> None:
-    """Check that an environment obeys the laws of environments (such as: equal turns get equal replies), on problems
-    with example turns of a policy.
+    """Check that an environment has the required properties (laws), such as: equal turns get equal replies. The checks
+    use problems with example turns of a policy.
 
     The laws are :data:`outrider.testing.environments.ENVIRONMENT_LAWS`. Most episodes run in separate processes, as in
     a run, so the class must be in an importable module.
@@ -173,8 +174,8 @@ def check_environment(make: Make, examples: Sequence[EnvironmentExample], second
 
 
 def credit_checks(claims: CreditClaims) -> Iterator[LawCheck]:
-    """Yield the name of each law of credit, with a function that checks this law. The functions of optional laws check
-    nothing unless ``claims`` includes the law."""
+    """Yield the name of each law (tested property) of baselines and shapers, with a function that checks it. For an
+    optional law that ``claims`` does not include, the function checks nothing."""
     for law, rule in (CREDIT_LAWS | CLAIMED_LAWS).items():
         yield law, partial(_check, law, rule, claims, type(claims.component).__name__)
 

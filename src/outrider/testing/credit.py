@@ -1,4 +1,5 @@
-"""The laws of credit components: baselines, advantage shapers and reward shapers. Components are tested in chains.
+"""The laws (tested properties) of baselines, advantage shapers and reward shapers. These components are tested in
+chains.
 
 A chain is a sequence of components that computes advantages from a step's groups. A baseline is a chain by itself, and
 a reward shaper is followed by a simple baseline. An advantage shaper is tested in two chains: its input comes from a
@@ -44,7 +45,7 @@ NOTHING = np.zeros(0)
 
 
 class CreditClaims(NamedTuple):
-    """A credit component, and the optional laws that its author claims.
+    """A baseline or shaper, and the properties (optional laws) that its author claims for it.
 
     Attributes:
         shift: whether advantages stay the same if a constant is added to all rewards.
@@ -119,7 +120,7 @@ def require_zero(found: Sequence[Floats], what: str) -> None:
 def runs_on_every_group(claims: CreditClaims) -> None:
     """The component raises no exception, even for groups of one rollout, groups with branches, and invalid rollouts.
 
-    A component that writes to its inputs breaks another law, but not this law.
+    Writing to the read-only inputs is ignored here, since another law forbids it.
     """
     for chain, group in each(claims, [*GROUPS, EMPTY]):
         with breaks(situation=described(group)):
@@ -163,7 +164,7 @@ def leaves_what_it_is_given_alone(claims: CreditClaims) -> None:
 
 
 def gives_one_number_per_token(claims: CreditClaims) -> None:
-    """The result is one float64 array per rollout, with one finite number per trainable token."""
+    """The advantages of a rollout are a float64 array with one finite number per trainable token."""
     for chain, stream in itertools.product(chains(claims.component), STREAMS):
         for group, found in zip(stream, run(chain, stream), strict=True):
             with breaks(situation=described(group)):
@@ -228,7 +229,7 @@ def gives_nothing_to_members_that_are_not_valid(claims: CreditClaims) -> None:
 
 
 def copes_with_no_scorable_member(claims: CreditClaims) -> None:
-    """If no rollout of a group has a verdict, all advantages are 0. Empty groups do not affect other groups."""
+    """If all rewards of a group are NaN, all advantages are 0. Empty groups do not affect other groups."""
     for chain in chains(claims.component):
         require_equal(run(chain, []), [], "the advantages of no groups")
         require_equal(run(chain, [EMPTY, EMPTY]), [[], []], "the advantages of two empty groups")

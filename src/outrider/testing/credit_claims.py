@@ -1,5 +1,5 @@
-"""Optional laws: properties of baselines and shapers that are checked only on request, since they do not hold for all
-components. The author of a component requests them as keyword arguments, such as ``shift=True``."""
+"""Properties that only some baselines and shapers have (optional laws). They are tested only on request, by keyword
+arguments such as ``shift=True``."""
 
 from __future__ import annotations
 
@@ -101,8 +101,7 @@ def keeps_the_order_of_rewards(claims: CreditClaims) -> None:
 def gives_a_lone_dissenter_most(claims: CreditClaims) -> None:
     """A group's only success or only failure has the largest absolute advantage.
 
-    Checked only for baselines with ``dissent=True``. A filter that looks only at the other rollouts, whose rewards are
-    all equal, would wrongly drop such a group.
+    Checked only for baselines with ``dissent=True``.
     """
     if not (isinstance(claims.component, Baseline) and claims.dissent):
         return

@@ -1,5 +1,5 @@
-"""The laws of an environment, such as: replies depend only on the problem, the seed and the turns, and no turn causes a
-failure."""
+"""The properties (laws) that every environment must have. For example, replies depend only on the problem, the seed and
+the turns, and no turn causes a failure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SEED = 5  # arbitrary seed that all environments get
 
 
 class EnvironmentPlays:
-    """An environment, and example episodes that all laws use.
+    """An environment to test, with example episodes.
 
     Args:
         make: picklable function that creates an environment.

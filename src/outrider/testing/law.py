@@ -38,8 +38,8 @@ class LawError(AssertionError):
 def breaks(law: str = "", situation: str = "", component: str = "") -> Iterator[None]:
     """Context manager that converts every exception to a :class:`LawError` with a law, a situation and a component.
 
-    If such context managers are nested, the names from the innermost one are kept. An exception from the component also
-    breaks the law, and becomes the cause of the :class:`LawError`.
+    If nested context managers give different values, those of the innermost one are kept. An exception from the
+    component also breaks the law, and becomes the cause of the :class:`LawError`.
 
     >>> try:
     ...     with breaks("metrics", "empty batch", "Retry"):

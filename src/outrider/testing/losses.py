@@ -30,8 +30,8 @@ class LossClaims(NamedTuple):
 
 
 class Slope(NamedTuple):
-    """The gains and diagnostics of N tokens, and the derivative of each gain with respect to each log-probability
-    (``[N, N]``)."""
+    """The gains (negative losses) and diagnostics of N tokens, and the derivative of each gain with respect to each
+    log-probability (``[N, N]``)."""
 
     gain: Tensor
     marks: dict[str, Tensor]
@@ -65,7 +65,8 @@ def slope(
     lengths: Sequence[int],
     observed: int = -1,
 ) -> Slope:
-    """Return the gains of a batch of rows and their derivatives, in float64. :class:`LossBatch` explains the arguments.
+    """Return each token's gain (negative loss) and its derivatives with respect to all log-probabilities, in float64.
+    :class:`LossBatch` explains the arguments.
 
     >>> from outrider.objective import Unclipped
     >>> slope(Unclipped(), [2.0], [-1.0], [1]).slopes.tolist()
@@ -116,7 +117,7 @@ _HINT = "if a factor is detached on purpose, say stops_gradient=True"
 
 
 def gives_one_gain_per_token(claims: LossClaims) -> None:
-    """The gain has one finite number per token, and is empty for an empty batch."""
+    """The loss gives every token one finite gain (negative loss), and returns an empty tensor for an empty batch."""
     for tokens in (MIXED, LossBatch([1.0], [0.0], [1]), NOTHING):
         with breaks(situation=str(tokens)):
             gain, _ = claims.surrogate.gain(_ratios(tokens, _logprobs(tokens)))
@@ -135,7 +136,8 @@ def declares_its_marks(claims: LossClaims) -> None:
 
 
 def is_the_policy_gradient_on_policy(claims: LossClaims) -> None:
-    """If every ratio is 1, the gradient of a token's gain is the token's advantage."""
+    """If every ratio is 1, the derivative of the summed gains (negative losses) with respect to a token's
+    log-probability is the token's advantage."""
     tokens = LossBatch([1.0] * 4, [2.0, 2.0, -0.5, -0.5], [2, 2])
     with breaks(situation=str(tokens)):
         found = slope(claims.surrogate, *tokens).slopes.sum(0)
@@ -143,7 +145,8 @@ def is_the_policy_gradient_on_policy(claims: LossClaims) -> None:
 
 
 def trains_no_observed_token(claims: LossClaims) -> None:
-    """A token that was observed, not sampled, changes neither the gains of other tokens nor any gradient.
+    """A token of an environment's reply gets no gradient, and does not change the gains (negative losses) or gradients
+    of sampled tokens.
 
     NaN times 0 is NaN, so a loss must mask the observed token before it uses the token's log-probability.
     """
@@ -162,7 +165,8 @@ def trains_no_observed_token(claims: LossClaims) -> None:
 
 
 def keeps_rows_apart(claims: LossClaims) -> None:
-    """A row's gains do not depend on other rows, so that rows can be assigned to micro-batches in any way."""
+    """The gains (negative losses) of a row's tokens do not depend on other rows, so that rows can be assigned to
+    micro-batches in any way."""
     import torch
 
     with breaks(situation=str(MIXED)):
@@ -191,7 +195,8 @@ def is_proportional_to_the_advantage(claims: LossClaims) -> None:
 
 
 def says_whether_a_response_shares_a_ratio(claims: LossClaims) -> None:
-    """``per_response`` is true if and only if a token's gain depends on other tokens of its response."""
+    """``per_response`` is true if and only if a token's gain (negative loss) depends on other tokens of its
+    response."""
     tokens = LossBatch([1.1, 0.9, 1.0], [1.0, 1.0, 1.0], [3])
     with breaks(situation=str(tokens)):
         slopes = slope(claims.surrogate, *tokens).slopes
@@ -202,7 +207,8 @@ def says_whether_a_response_shares_a_ratio(claims: LossClaims) -> None:
 
 
 def has_the_gradient_of_its_value(claims: LossClaims) -> None:
-    """Where the gain is differentiable, the gradient matches central differences, unless ``stops_gradient`` is True."""
+    """Where a token's gain (negative loss) is differentiable, its gradient agrees with numerical differentiation. Not
+    checked if ``stops_gradient`` is True."""
     if claims.stops_gradient:
         return
     for sign in (1.0, -1.0):

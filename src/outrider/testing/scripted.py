@@ -1,5 +1,5 @@
-"""Runs a recipe's exploration stages without a policy, to test the stages. All rollouts are made up from their seeds,
-so that every run with the same requests is the same."""
+"""Runs exploration stages (the parts of a recipe that request rollouts) without a policy, to test them. All rollouts
+are made up from their seeds, so that every run with the same requests is the same."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ def perverse(success: bool, member: int) -> float:
 
 @dataclass
 class ScriptedRun:
-    """A run of exploration stages whose rollouts are made up instead of sampled from a policy. The run records all
-    decisions of the last stage.
+    """A test run of exploration stages (the parts of a recipe that request rollouts). Rollouts are made up instead of
+    sampled from a policy.
 
     Attributes:
-        plans: the last stage's requests in each step.
+        plans: requests of the last stage in ``stages``, for each step.
         drawn: all sampled rollouts by id.
         metrics: metrics of the latest step.
-        known: cache of rollouts with read-only arrays, shared by all runs of a situation.
+        known: cache of rollouts with read-only arrays, shared by all runs with the same ``situation``.
         parents: rollouts from which branches may start, by id. A resumed run may branch from rollouts of the
             interrupted run.
 

@@ -30,8 +30,8 @@ _KEYS = ("step", "group_id", "member")
 
 @dataclass(frozen=True, eq=False)
 class Analysed:
-    """The rows of an analysis by ``outrider analyse``, with one row per token of a response or, for ``intervene``, per
-    position whose token was replaced.
+    """The rows of an analysis by ``outrider analyse``. There is one row per token of a response. The analysis
+    ``intervene``, which replaces tokens, has one row per replaced token.
 
     Attributes:
         about: settings of the analysis.
@@ -82,7 +82,8 @@ class Analysed:
         return results
 
     def categories(self) -> tuple[Ints, tuple[str, ...]]:
-        """Return each token's category in the built-in lexicon; -1 for responses after the first ``_CATEGORISED``."""
+        """Return each token's category in the built-in lexicon, and the names of the categories. Only the first
+        ``_CATEGORISED`` responses are categorised; tokens of later responses get -1."""
         lexicon = Lexicon.load()
         kinds_T = np.full(len(self.owners_T), -1, dtype=np.int64)
         ends = np.cumsum(np.bincount(self.owners_T)).tolist()[:_CATEGORISED] if self.words else []

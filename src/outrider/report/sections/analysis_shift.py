@@ -50,8 +50,8 @@ def _along(analysis: Analysed) -> list[Figure]:
 
 
 def _largest(analysis: Analysed, lengths_R: Ints, ppl_R: Floats) -> Figure:
-    """Plot, for each group of tokens, the share of its tokens that are among the ``_SHARE`` of all tokens with the
-    largest changes in log-probability."""
+    """Take the tokens with the largest changes in log-probability (``_SHARE`` of all tokens), and plot their share of
+    each group of tokens."""
     quantiles = quantile_labels(_EDGES)
     kinds_T, names = analysis.categories()
     groups: dict[str, tuple[Ints, list[Label]]] = {

@@ -16,8 +16,8 @@ _NO_TOKENS = " Token counts are missing, so rollouts are counted instead."
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section on where tokens were spent: by exploration stage; by step, on solved, mixed and unsolved groups;
-    and on rollouts that were not trained on, by reason.
+    """Return a section on where tokens were spent. It shows the tokens of each exploration stage, of solved, mixed and
+    unsolved groups, and of rollouts that were not trained on (with the reasons).
 
     A group's first success is its successful rollout with the lowest index, since later stages add rollouts with higher
     indices. If there are no token counts, the unit of cost is a rollout. The result is None if there are no rollouts.
@@ -49,8 +49,8 @@ def cost_of(unit: str, which: str = "TRUE") -> str:
 
 
 def by_stage(run: RunData, unit: str) -> TableBlock:
-    """Return a table of cost, success, and successes per 1000 tokens (or rollouts). There is one row per combination of
-    exploration stage, loss stream and kind of prompt."""
+    """Return a table of cost, success rate, and successes per 1000 tokens (or rollouts). There is one row per
+    combination of exploration stage, stream (rollouts with the same weight in the loss) and kind of prompt."""
     data = query(
         run,
         f"""
@@ -139,8 +139,8 @@ def _stack(id: str, title: str, unit: str, stack: list[Series], note: str = "") 
 
 
 def returns(run: RunData, unit: str) -> list[Figure]:
-    """Plot successes and groups with a success over training, per 1000 tokens or, if there are no token counts, per
-    1000 rollouts."""
+    """Plot the numbers of successes, and of groups with a success, per 1000 tokens over training. If there are no token
+    counts, plot them per 1000 rollouts."""
     columns = query(
         run,
         f"""

@@ -76,8 +76,8 @@ def _lost(summary: Summary) -> list[CellValue]:
 
 
 def _reliability(several: Mapping[str, Evaluation]) -> TableBlock | None:
-    """Return a table of the probabilities that at least the shares ``TAUS`` of k samples are correct, for each k; None
-    if each problem has one sample."""
+    """Return a table of pass@k, G-Pass@k, pass^k and mG-Pass@k, with one row for each k; None if each problem has one
+    sample."""
     body = [[name, k, *cells] for name, one in several.items() for k, cells in reliability(one)]
     if not body:
         return None

@@ -121,8 +121,8 @@ def _example(
 
 
 def _chosen(members: list[Member], by_id: Mapping[str, Member]) -> list[Member]:
-    """Return at most ``_NODES`` rollouts, chosen from each outcome in turn, with their ancestors. Parents come before
-    branches."""
+    """Return at most ``_NODES`` rollouts of a group, ancestors included, with a similar number of each outcome. Parents
+    come before branches, and every parent of a returned rollout is returned too."""
     seen: dict[str | None, int] = {}
     turns = []
     for member in members:
@@ -150,10 +150,11 @@ def _by_id(members: list[Member]) -> dict[str, Member]:
 
 
 def _place(member: Member, by_id: Mapping[str, Member]) -> Place | None:
-    """Return the step, the parent's id, and the number of the parent's own tokens before the rollout branches off; None
-    for a rollout that starts at the prompt.
+    """Return where a rollout branches off its parent; None for a rollout that starts at the prompt.
 
-    The number is 0 if the rollout branches off within the prefix that its parent copied from another rollout.
+    The result has the parent's step, the parent's id, and the number of the parent's tokens before the branch. A prefix
+    that the parent copied from another rollout does not count, so the number is 0 if the branch starts within this
+    prefix.
     """
     parent = by_id.get(member["parent"] or "")
     if parent is None:
@@ -164,7 +165,7 @@ def _place(member: Member, by_id: Mapping[str, Member]) -> Place | None:
 def _cut(text: str, beginning: str | None) -> int | None:
     r"""Return the length of ``beginning``, the decoded first tokens of a text; None if the text does not start with it.
 
-    Tokens may end inside a character, which is then decoded as U+FFFD; this character counts as text after the cut.
+    If the last token ends with only some bytes of a character, these bytes are decoded as U+FFFD and are not counted.
 
     >>> _cut("a€b", "a\ufffd"), _cut("a€b", "a€"), _cut("a€b", "b"), _cut("abc", None)
     (1, 2, None, None)

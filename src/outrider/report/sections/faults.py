@@ -22,11 +22,11 @@ _TRAINED = " Training should reduce all faults. A fault that grows is being rein
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section with the share of faulty responses by rule, early and late in training, and each rule's
-    definition.
+    """Return a section with the definition of each fault, and the share of responses that have it, early and late in
+    training.
 
-    Branches are excluded, since their text is only the end of a response. The result is None if no rule applies to any
-    response.
+    Rollouts that continue a prefix of another rollout are excluded, since their text is only the end of a response. The
+    result is None if no response could be checked for any fault.
     """
     read = {name: columns for name, steps in ends(run, _STEPS).items() if len((columns := _read(run, steps))["text"])}
     marker = _marker(read.values())
@@ -50,7 +50,8 @@ def _read(run: RunData, steps: Sequence[int]) -> Columns:
 
 
 def _marker(read: Iterable[Columns]) -> str:
-    """Return the first marker in ``_MARKERS`` that most successful responses contain; "" if there is no such marker."""
+    """Return the first answer marker in ``_MARKERS``, such as ``####``, that most successful responses contain; "" if
+    there is none."""
     successes = [text for columns in read for text in columns["text"][columns["outcome"] == "correct"].tolist()]
     return next((mark for mark in _MARKERS if sum(mark in text for text in successes) > len(successes) / 2), "")
 

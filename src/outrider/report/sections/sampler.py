@@ -70,8 +70,8 @@ def _thinned(name: str, steps: np.ndarray, values: np.ndarray) -> Series:
 
 
 def _age(run: RunData) -> list[Figure]:
-    """Plot how many steps old the policy weights were that sampled the rollouts. Return no figure if the weight
-    versions of the rollouts are not step numbers, or if every age is 0."""
+    """Plot how many steps old the policy weights were that sampled the rollouts. Return no figure if all rollouts were
+    sampled with the newest weights, or if their ``policy_version`` is not a step number."""
     columns = query(
         run,
         "SELECT upto, avg(step - 1 - policy_version) AS mean, max(step - 1 - policy_version) AS most, "

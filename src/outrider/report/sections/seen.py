@@ -1,5 +1,5 @@
-"""Data for all sections: groups, and rollouts in bins of steps. Evaluation rollouts are used if there are no training
-rollouts."""
+"""Prepares the tables that all sections query, such as rollouts and groups. Evaluation rollouts are used if there are
+no training rollouts."""
 
 from __future__ import annotations
 
@@ -72,11 +72,13 @@ def query(run: RunData, sql: str, values: Sequence[Any] = ()) -> Columns:
       parent. ``upto`` is the last step of the rollout's bin (there are at most ``BINS`` bins). ``phase`` is "early" in
       the first fifth of the steps, "late" in the last fifth, and null otherwise.
     - ``seen``: ``with_text`` without the columns ``text`` and ``prompt``. Queries on ``seen`` are much faster.
-    - ``spent``: ``seen`` plus the greedy rollouts of a baseline, which cost tokens but are not samples.
-    - ``groups``: one row per step and group. ``n``, ``verified``, ``scorable`` (without timeouts and errors) and
-      ``successes`` are numbers of rollouts. ``tokens`` includes greedy rollouts. ``kind`` is solved, mixed or unsolved,
-      or null if no rollout was verified. ``first_stage``, ``first_stream`` and ``first_context`` are the columns
-      ``stage``, ``stream`` and ``context`` of the first successful rollout, or null if there is none.
+    - ``spent``: ``seen`` plus greedy rollouts that serve only as a baseline. They count as cost, and are excluded from
+      other statistics.
+    - ``groups``: one row per step and group. ``n``, ``verified`` and ``successes`` are numbers of rollouts.
+      ``scorable`` is the number of verified rollouts whose verifier did not time out or fail. ``tokens`` includes
+      greedy rollouts. ``kind`` is solved, mixed or unsolved, or null if no rollout was verified. ``first_stage``,
+      ``first_stream`` and ``first_context`` are the columns ``stage``, ``stream`` and ``context`` of the first
+      successful rollout, or null if there is none.
     - ``bins``: the steps, each with its bin.
     """
     try:
@@ -102,15 +104,16 @@ def _prepare(run: RunData) -> None:
 
 
 def split(run: RunData) -> str:
-    """Return the split that all sections show: the first of train, evaluate and greedy that has rollouts."""
+    """Return the split that all sections show: "train" if it has rollouts, otherwise "evaluate" or "greedy" (an
+    evaluation by greedy decoding)."""
     columns = query(run, "SELECT split FROM seen LIMIT 1")["split"].tolist()
     return columns[0] if columns else "train"
 
 
 def ends(run: RunData, most: int) -> dict[str, list[int]]:
-    """Return the first steps and the last steps of training, at most ``most`` of each, keyed by display name.
+    """Return the first steps and the last steps of training, at most ``most`` of each.
 
-    If there is only one step, its display name is "all responses".
+    The keys are the labels "first steps" and "last steps". If there is only one step, its key is "all responses".
     """
     columns = query(run, "SELECT step, phase FROM bins ORDER BY step")
     steps = {phase: columns["step"][columns["phase"] == phase].tolist() for phase in ("early", "late", None)}

@@ -15,8 +15,9 @@ _MOST = 8  # rollouts with at least this number of turns share one row
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section with turns and observed tokens per rollout over training, the share of turns with an error, and
-    success by number of turns. The result is None if no rollout has several turns, observed tokens or turn errors."""
+    """Return a section on multi-turn rollouts. Figures show how the turns, generated tokens and observed tokens per
+    rollout change over training, and the share of turns with an error. A table shows success by number of turns. The
+    result is None if no rollout has several turns, observed tokens or turn errors."""
     there = one(
         query(run, "SELECT max(turns) AS turns, sum(observed) AS observed, sum(turn_errors) AS errors FROM seen")
     )
