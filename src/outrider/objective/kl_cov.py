@@ -42,7 +42,6 @@ class KlCov(Selection):
     )
     coef: float = Field(
         1.0, gt=0, description="coefficient of the KL penalty on the tokens with the highest covariance"
-
     )
 
     def select(self, rows: Sequence[WeightedRow]) -> list[Selected]:

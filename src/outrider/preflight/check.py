@@ -67,8 +67,8 @@ def wanted_by(recipe: Recipe) -> Wanted:
 def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptions) -> Preflight:
     """Run all checks that need only the task's problems, the model's tokenizer and the configuration.
 
-    With the task option ``skip: long``, rows whose prompt is too long are removed from ``task``. Other processes must call
-    :func:`leave_out` to remove these rows from their own copy.
+    With the task option ``skip: long``, rows whose prompt is too long are removed from ``task``. Other processes must
+    call :func:`leave_out` to remove these rows, too.
 
     Args:
         model: the model whose tokenizer encodes the prompts; if None, prompts are not checked.

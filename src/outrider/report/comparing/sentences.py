@@ -54,7 +54,7 @@ def better(found: PairedRuns) -> str:
 
 def by_part(found: PairedRuns) -> str:
     """Return a sentence on the test sets and difficulty levels where ``found.other`` is significantly better or worse
-    than ``found.first``; "" if problems have neither test sets nor levels."""
+    than ``found.first``; "" if results are not split by test set or level."""
     if not found.parts:
         return ""
     kinds = list(dict.fromkeys(part.kind for part in found.parts))
