@@ -52,8 +52,8 @@ class RunData:
         observed: function that returns the ranges of text that environments wrote, keyed by step and rollout id;
             rollouts without such ranges are skipped.
         folder: folder of the run; None for a file or a table in memory.
-        numbers: name of a relation with all columns except ``text`` and ``prompt``. Queries on this relation may be
-            faster than on ``rollouts``.
+        numbers: name of a relation with the columns of ``rollouts``; ``text``, ``prompt``, ``answer`` and ``detail``
+            may be missing. Queries on this relation may be faster than on ``rollouts``.
     """
 
     name: str
