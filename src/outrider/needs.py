@@ -1,4 +1,5 @@
-"""The kinds of data that a recipe's component can request from the engines, besides rollouts and log-probabilities."""
+"""The kinds of data that a component of a recipe (such as a loss) can request from the sampler or learner, besides
+rollouts and log-probabilities."""
 
 from __future__ import annotations
 

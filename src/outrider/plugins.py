@@ -234,8 +234,8 @@ def _distribution(module: str) -> str:
 
 
 def _reduce_class(cls: type) -> Any:
-    """Pickle a class that was loaded from a Python file as the file's path and the class's name. Other processes cannot
-    import the file as a module."""
+    """Pickle a class. If the class was loaded from a Python file, the file's path and the class's name are pickled,
+    since other processes cannot import the file as a module."""
     where = getattr(sys.modules.get(cls.__module__), "__outrider_path__", None)
     return cls.__qualname__ if where is None else (load_object, (f"{where}:{cls.__qualname__}",))
 

@@ -16,10 +16,10 @@ class PolicyOptions(Options):
     With ``chat``, a problem's prompt is the user message of the tokenizer's chat template, and the response is the
     assistant message. Without ``chat``, the prompt is the problem's text, unchanged.
 
-    ``bfloat16`` is the dtype of matmuls (autocast) and of the sampler's copy of the weights. Trained weights stay
-    float32, since bfloat16 has only 8 significant bits. An AdamW update moves a weight by about the learning rate. In
-    bfloat16, an update smaller than a 256th of the weight would be rounded away. With a learning rate of 1e-6, nearly
-    every update is that small.
+    With ``dtype: bfloat16``, matmuls (autocast) and the sampler's copy of the weights use bfloat16. Trained weights
+    stay float32, since bfloat16 has only 8 significant bits. An AdamW update moves a weight by about the learning rate.
+    In bfloat16, an update smaller than a 256th of the weight would be rounded away. With a learning rate of 1e-6,
+    nearly every update is that small.
     """
 
     chat: bool = Field(
@@ -160,7 +160,7 @@ class ServiceOptions(Options):
     )
 
     def address(self) -> str:
-        """Return the address of the service, for use in messages.
+        """Return the address of the service, for log and error messages.
 
         >>> ServiceOptions(url="http://127.0.0.1:8000").address()
         'http://127.0.0.1:8000'

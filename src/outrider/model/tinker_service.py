@@ -39,7 +39,7 @@ class ServiceRow(NamedTuple):
 
     Attributes:
         ids: token ids of the whole sequence.
-        old_logprobs, advantages: one number for each token after the first; 0 for tokens that are not trained.
+        old_logprobs, advantages: one number for each token after the first; 0 for tokens that are not trained on.
     """
 
     ids: Ids
@@ -48,7 +48,8 @@ class ServiceRow(NamedTuple):
 
 
 class Adam(NamedTuple):
-    """The options of one Adam step, named as in the protocol; with ``grad_clip_norm`` 0, gradients are not clipped."""
+    """The options of one Adam step, with the names of the Tinker API. ``grad_clip_norm`` 0 turns gradient clipping
+    off."""
 
     learning_rate: float
     beta1: float = 0.9
@@ -115,8 +116,8 @@ class TinkerService:
         )
 
     def ask(self, what: str, call: Callable[[], T]) -> T:
-        """Call a function of the package ``tinker`` and return its result. The call may take at most ``seconds``,
-        including the package's retries.
+        """Call a function of the package ``tinker`` and return its result. The call, including the package's retries,
+        may take at most ``options.seconds``.
 
         Raises:
             EngineLostError: the call failed, or did not return in time.
@@ -155,8 +156,8 @@ class TinkerService:
         return given
 
     def _hint(self) -> str:
-        """Return a hint, for error messages, that the versions of the package and the service may not match. In that
-        case, the first answers may never arrive. The hint is empty if a mismatch is ruled out."""
+        """Return a hint, for error messages, that the versions of the package and the service may not match. If they do
+        not match, the service may never answer the first requests. The hint is empty if a mismatch is ruled out."""
         if self._answers > _INTRODUCTIONS or self._sdk.__version__ == _SKYRL:
             return ""
         return f"; the package tinker here is {self._sdk.__version__}, and SkyRL 0.3 needs {_SKYRL} (outrider[skyrl])"
@@ -174,10 +175,10 @@ class TinkerService:
     def backward(
         self, rows: Sequence[ServiceRow], loss: str, config: dict[str, float] | None = None, trainer: Any = None
     ) -> list[NDArray[np.float64]]:
-        """Add the gradient of a loss to the gradient for the next :meth:`step`. The argument ``loss`` is the loss's
-        name in the protocol.
+        """Add the gradient of a loss to the gradient for the next :meth:`step`. ``loss`` is a loss's name in the Tinker
+        API, such as ``importance_sampling``.
 
-        Returns the log-probabilities before that step, in the same format as :meth:`logprobs`.
+        Returns the log-probabilities of the rows' tokens under the current weights, in the format of :meth:`logprobs`.
         """
         data = [self._datum(row) for row in rows]
         given = self.ask(
@@ -270,8 +271,8 @@ def _logprobs_of(given: Any, rows: Sequence[ServiceRow]) -> list[NDArray[np.floa
 
 
 def _settled(given: Any) -> Any:
-    """Return a client. In some versions, the package ``tinker`` gives a future of the client; then wait for the
-    client."""
+    """Return a client. Some versions of the package ``tinker`` return a future instead of a client; this function waits
+    for its result."""
     return given.result() if hasattr(given, "result") else given
 
 

@@ -18,9 +18,9 @@ PAD, BOS, EOS = "<pad>", "<s>", "</s>"
 def character_tokenizer(characters: str = CHARACTERS) -> Qwen2Tokenizer:
     """Return a tokenizer with one token per character; it adds the token ``<s>`` in front of each text.
 
-    The tokenizer is a byte-level BPE without merges. For a model of the Qwen2 family, transformers always builds a
-    Qwen2Tokenizer, even if the folder names another class. So any other tokenizer would be different after saving and
-    loading. Characters outside ``characters`` have no token, and the tokenizer drops them.
+    The tokenizer is a byte-level BPE without merges. For a model of the Qwen2 family, transformers always loads a
+    Qwen2Tokenizer, whatever class was saved. So any other tokenizer would be different after saving and loading.
+    Characters outside ``characters`` have no token, and the tokenizer drops them.
 
     >>> tokenizer = character_tokenizer()
     >>> ids = tokenizer("7 5>12:")["input_ids"]

@@ -123,7 +123,8 @@ def _varlen_agrees(device: torch.device, dtype: torch.dtype) -> bool:
 
 
 def gap_to_sdpa(kernel: Unpadded, device: torch.device, dtype: torch.dtype, window: int | None) -> float:
-    """Return the largest difference from ``sdpa`` in float32, over all outputs and gradients of a kernel.
+    """Compare a kernel's outputs and gradients with those of ``sdpa`` computed in float32, and return the largest
+    difference.
 
     The comparison uses three sequences of 1, 5 and 9 tokens, and two query heads per key head. A NaN gives NaN.
     """

@@ -1,5 +1,6 @@
-"""Aggregation of token losses: their sum is divided by a denominator. Each loss stream (such as all branches) has its
-own denominator, computed over all micro-batches of an update. The module uses only NumPy."""
+"""Aggregation of token losses: their sum is divided by a denominator. Each stream (a set of rollouts with its own
+weight in the loss) has its own denominator, computed over all micro-batches of an update. The module uses only
+NumPy."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Aggregate(Options):
         """Return the divisor of token losses: one number for all rows, or one number for each row that has trainable
         tokens.
 
-        ``tokens_R``: number of trainable tokens in each row of a loss stream; at least one row has trainable tokens.
+        ``tokens_R``: number of trainable tokens in each row (rollout) over which losses are aggregated; at least one
+        row has trainable tokens.
         """
         raise NotImplementedError
 

@@ -19,8 +19,8 @@ class Cispo(Bounded):
     .. math:: g_t = \mathrm{sg}\big[\mathrm{clip}(\rho_t, 1 - \epsilon_l, 1 + \epsilon_h)\big]\, A_t \log \pi(y_t)
 
     The gradient of :math:`g_t` is the policy gradient times a bounded weight. The value of :math:`g_t` does not
-    estimate the policy's improvement. The paper has no lower bound and gives no number for the upper bound; the default
-    of 4 gives ScaleRL's cap of 5 (1 + 4).
+    estimate the policy's improvement. MiniMax-M1 uses no lower bound, and gives no number for the upper bound. The
+    default ``high`` of 4 gives ScaleRL's cap of 5 (1 + 4).
 
     Diagnostics: ``clip_low`` and ``clip_high`` are the fractions of tokens whose weight is clipped at the lower and at
     the upper bound, regardless of the sign of their advantage.

@@ -21,7 +21,8 @@ class Clip(Bounded):
 
     A token outside the bounds has no gradient if the update would move its ratio further out. This holds for a positive
     advantage with a ratio above the upper bound, and for a negative advantage with a ratio below the lower bound. With
-    the dual clip, tokens with a negative advantage and a ratio above c have no gradient either.
+    the dual clip (``dual``, :math:`c`), tokens with a negative advantage and a ratio above :math:`c` have no gradient
+    either.
 
     Diagnostics: ``clip_low``, ``clip_high`` and ``clip_dual`` are the fractions of tokens whose gradient is removed by
     the lower bound, the upper bound and the dual clip, respectively.

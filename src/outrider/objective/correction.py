@@ -12,18 +12,18 @@ vanishes nor explodes, but corrects only a small part of the mismatch. Only the 
 therefore still counts in the KL term, the entropy term and the loss's denominators.
 
 A step with one update needs no extra forward pass for the learner's log-probabilities, because the update's own forward
-pass still uses the old weights. The learner makes an extra pass over all rows if a step has several updates. An extra
-pass is also needed with a token selection (``objective.select``), which reads the old log-probabilities before the
-update, and for a correction that needs all importance weights of a step at once.
+pass still uses the old weights. The learner makes an extra pass over all rows if a step has several updates, or if the
+correction needs all importance weights of a step at once. The option ``objective.select`` also needs an extra pass,
+since it reads the old log-probabilities before the update.
 
-Metrics cover the trainable tokens, before truncation or masking. Without an extra pass, metrics cover only the rows
-that are trained; with an extra pass, they cover all rows. ``sampler_kl_k1`` and ``sampler_kl_k3`` estimate
+Metrics are computed from the weights of trainable tokens, before weights are truncated or masked. With an extra pass,
+metrics cover all rows, otherwise only the rows that are trained on. ``sampler_kl_k1`` and ``sampler_kl_k3`` estimate
 :math:`KL(\pi_\mathrm{sampler} \| \pi_\mathrm{learner})` per token in nats. Metrics that begin with ``weight_`` are
 statistics of the importance weights, of which there is one per token or one per row. ``weight_p01``, ``weight_p50`` and
 ``weight_p99`` are percentiles, and ``weight_max`` is the maximum. ``weight_ess`` is the effective sample size
 :math:`(\sum w)^2 / \sum w^2`, divided by the number of weights. ``weight_clamped`` is the share of weights that are
-truncated or masked (0 for ``recompute``, whose weights are 1). Logarithms of weights are bounded to ±20. If there are
-no trainable tokens, no metrics are reported.
+truncated or masked (0 for the correction ``recompute``, whose weights are 1). Logarithms of weights are bounded to ±20.
+If there are no trainable tokens, no metrics are reported.
 
 Sampler and learner compute log-probabilities of the same distribution (temperature, ``top_p`` and ``top_k``). The
 learner rejects batches whose rows refer to different distributions.
@@ -67,8 +67,9 @@ class Correction(Options):
     def per_weight(self) -> bool:
         """Whether :meth:`importance` corrects each weight independently of all other weights.
 
-        If so, a step with one update corrects the weights of each micro-batch in the update's own forward pass.
-        Otherwise, an extra pass comes first, and one call corrects the weights of all rows of the step.
+        If True and the step has one update, each micro-batch is corrected during the update's own forward pass.
+        Otherwise, the learner first makes an extra forward pass, and then corrects the weights of all rows of the step
+        in one call.
         """
         return False
 

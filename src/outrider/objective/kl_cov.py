@@ -19,10 +19,11 @@ class KlCov(Selection):
     The tokens with the highest covariance (:func:`outrider.objective.selection.covariances`) get the penalty
     :math:`\mathrm{coef}\, |\log\pi - \log\pi_\mathrm{old}|`, as in the authors' code, in addition to their policy
     gradient. The paper combines the penalty with the surrogate ``unclipped``. Only tokens with positive covariance are
-    chosen, so if all advantages are equal, no token is chosen. In the first update of a step, :math:`\pi` and
-    :math:`\pi_\mathrm{old}` differ only by rounding errors. The penalty and its gradient are then exactly 0, since
-    small differences are treated as 0 (:func:`outrider.objective.kl.moved`). With bfloat16 matmuls, rounding errors are
-    larger. The sign of a rounding error then decides the direction of the penalty's gradient, as in the authors' code.
+    chosen, so if all advantages are equal, no token is chosen. In the first update of a step, :math:`\log\pi` and
+    :math:`\log\pi_\mathrm{old}` differ only by rounding errors. Differences at the level of float32 rounding are
+    treated as 0 (:func:`outrider.objective.kl.moved`), so the penalty and its gradient are exactly 0. With bfloat16
+    matmuls, differences are larger than this level. The sign of a token's difference then decides the direction of the
+    penalty's gradient, as in the authors' code.
 
     Source: arXiv 2505.22617, equations (13) and (14), with coefficient 1 and a share of 2e-3 (7B model) or 2e-4 (32B
     model).
@@ -36,11 +37,11 @@ class KlCov(Selection):
         le=1,
         description=(
             "fraction of an optimizer batch's trainable tokens that get a KL penalty (those with the highest "
-            "covariance), rounded to at least one token"
+            "covariance); at least one token"
         ),
     )
     coef: float = Field(
-        1.0, gt=0, description="coefficient of the KL penalty on the tokens with the highest covariance; 0: no penalty"
+        1.0, gt=0, description="coefficient of the KL penalty on the tokens with the highest covariance"
     )
 
     def select(self, rows: Sequence[WeightedRow]) -> list[Selected]:

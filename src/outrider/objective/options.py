@@ -110,8 +110,8 @@ class ObjectiveOptions(Options):
         {"main": 1.0},
         min_length=1,
         description=(
-            "weights in the total loss of the recipe's streams of rollouts, such as main and branch; a weight also "
-            "applies to the stream's KL and entropy terms"
+            "weight of each stream (a set of rollouts, such as main or branch) in the total loss, including the "
+            "stream's KL and entropy terms"
         ),
     )
     prefix: PrefixPolicy = Field(

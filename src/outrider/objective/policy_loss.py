@@ -1,6 +1,6 @@
 """The objective: computes the loss of a micro-batch, after computing the row weights of the whole optimizer batch.
 
-Unless stated otherwise, each diagnostic is a mean over the trained tokens of a step's updates:
+Unless stated otherwise, each diagnostic is a mean over all tokens that a step's updates train on:
 
 =======================  ========================  ================================================================
 name                     present with              meaning

@@ -9,13 +9,14 @@ are trainable:
   \mathrm{sg}[\pi(y_t)]`. If all tokens of a row have the same advantage, ``sequence`` and ``sequence_token`` give the
   same loss and gradient.
 
-A branch continues a prefix of another rollout. The branch's own tokens exclude this prefix, or include the prefix with
+A branch continues a prefix of another rollout. This prefix belongs to the branch's own tokens only with
 ``objective.prefix: repeat``.
 
-On-policy, all ratios are 1 and every level gives the policy gradient. The gradient is unbiased if the loss's
-denominator is constant and each rollout's baseline depends only on other rollouts. Off-policy, no level is exact: a
+On-policy, all ratios are 1, and all three choices give the policy gradient. The gradient is unbiased if the loss's
+denominator is constant and each rollout's baseline depends only on other rollouts. Off-policy, all three are biased: a
 token's ratio ignores the other tokens' ratios, and a geometric mean is not a ratio of probabilities. The product of
-ratios over a response is exact; for this product, use ``correction`` (level ``sequence``, without truncation).
+ratios over a response is unbiased; to use the product, set ``objective.correction`` with ``level: sequence`` and no
+truncation.
 
 Source: GSPO, arXiv 2507.18071, sections 4.1 and 4.3.
 """
@@ -33,16 +34,17 @@ Marks = dict[str, "Tensor"]
 
 
 class TokenRatios(NamedTuple):
-    """The input of a surrogate. Tensors have the shape ``[N]``: the ``token_ids`` of all rows of a micro-batch,
-    concatenated.
+    """The input of a surrogate. Tensors have one value for each of the ``N`` tokens in a micro-batch (the ``token_ids``
+    of its rows, concatenated).
 
     Attributes:
-        log_ratio: bounded log of the ratio; 0 for tokens that are not trained.
+        log_ratio: bounded log of the ratio; 0 for tokens that are not trained on.
         logprobs: log-probabilities of the trained policy.
         advantages: advantage of each token; 0 for tokens without gradient.
         live: bool, whether a token is trainable.
-        lengths: number of these tokens in each row.
-        entropies: entropy of the policy at each token. It may be None if the surrogate's ``reads_top`` is 0.
+        lengths: number of ``token_ids`` in each row, trainable or not.
+        entropies: entropy of the policy at each token. Only a surrogate with ``reads_top`` above 0 can rely on this
+            field; for other surrogates, it may be None.
         top: log-probabilities of the likeliest tokens at each position, ``[N, K]``, in descending order.
     """
 
@@ -66,7 +68,7 @@ class TokenRatios(NamedTuple):
 
     def row_mean(self, values_N: Tensor) -> Tensor:
         """Return, for each token, the mean over the trainable tokens of its row: ``[N]``. The mean is 0 in a row
-        without trainable tokens. ``values_N`` must be 0 for tokens that are not trained."""
+        without trainable tokens. ``values_N`` must be 0 for tokens that are not trained on."""
         import torch
 
         lengths = torch.tensor(self.lengths, dtype=torch.long, device=values_N.device)

@@ -28,15 +28,16 @@ class Selected(NamedTuple):
 
 
 class Selection(Options):
-    r"""A rule that selects tokens of an optimizer batch for a different loss. Fields are the recipe's options.
+    r"""A rule that selects tokens of an optimizer batch, and excludes or penalises them. Fields are the recipe's
+    options.
 
     Tokens are chosen from all rows of the optimizer batch, across all ranks, before the batch is split. So the choice
     does not depend on micro-batches, the order of rows or the number of processes. The choice depends on advantages,
     recorded entropies and old log-probabilities, which are known before the forward pass. Old log-probabilities come
     from the sampler or, with ``objective.correction``, from the learner. In the first update of a step, they belong to
-    the current policy, and in later updates to an older policy. If the lowest chosen value occurs at several tokens,
-    all of them are chosen. The loss's denominators do not change. A share of the :math:`N` trainable tokens of rows
-    with positive weight means :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)` tokens.
+    the current policy, and in later updates to an older policy. Tokens that tie with the last chosen token are chosen
+    too. Excluded tokens still count in the loss's denominators. A share of the :math:`N` trainable tokens of rows with
+    positive weight means :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)` tokens.
     """
 
     leaves_out: ClassVar[bool] = False
@@ -85,8 +86,7 @@ def covariances(rows: Sequence[WeightedRow]) -> list[Floats]:
 
     .. math:: \mathrm{cov}_t = (\log\pi_\mathrm{old}(y_t) - \overline{\log\pi_\mathrm{old}}) (A_t - \bar A)
 
-    The means in this formula are taken over all trainable tokens. Updates on tokens with high covariance lower the
-    entropy the most.
+    Means are taken over all trainable tokens. Updates on tokens with high covariance lower the entropy the most.
 
     Source: arXiv 2505.22617, Eq. 10.
     """

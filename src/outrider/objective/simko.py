@@ -1,5 +1,5 @@
-"""SimKO: at high-entropy positions, a success also reinforces the most probable tokens. A failure is penalised more if
-the most probable token was sampled."""
+"""SimKO: at high-entropy positions, a success also reinforces the most probable tokens, and a failure is penalised more
+if the sampled token was the most probable one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _LEAST = -1e3  # a token that cannot be sampled has log-probability -inf, and -i
 
 
 class Simko(Bounded):
-    r"""PPO's clipped ratio, changed at forking tokens; short form ``simko: [0.2, 0.2]``.
+    r"""PPO's clipped objective, with other gradients at forking tokens. ``simko: [0.2, 0.2]`` sets ``low`` and
+    ``high``.
 
     A token is forking if its entropy is above the quantile :math:`\tau` of its response's trainable tokens. At forking
     tokens, with the K likeliest tokens :math:`v_k` of the current policy and the stop-gradient sg,
@@ -32,10 +33,10 @@ class Simko(Bounded):
     gradient of :math:`\mathrm{sg}[1 / \rho_{t,k}]\, \rho_{t,k}` depends on the sampling policy, so the sampling
     policy's likeliest tokens need not be stored.
 
-    Success is inferred from the sign of the advantage. The sign agrees with the verdict if the baseline is
-    ``group_mean`` and rewards are 0 or 1. All tokens tied for the highest probability count as the likeliest. A
-    response has no forking token if it has only one token, or if all its tokens have the same entropy. If the
-    vocabulary has fewer than K (``top``) tokens, all tokens are used.
+    Success is inferred from the sign of the advantage. This is right if the baseline is ``group_mean`` and rewards are
+    0 or 1. All tokens tied for the highest probability count as the likeliest. A response has no forking token if it
+    has only one token, or if all its tokens have the same entropy. If the vocabulary has fewer than K (``top``) tokens,
+    all tokens are used.
 
     Diagnostics: ``clip_low`` and ``clip_high`` are the fractions of tokens whose gradient is removed by the lower and
     the upper bound. ``forking`` is the fraction of forking tokens.
@@ -127,8 +128,8 @@ class Simko(Bounded):
 
 
 def row_quantiles(values_N: Tensor, live_N: Tensor, lengths: Sequence[int], q: float) -> Tensor:
-    """Return, for each token, the quantile of the live (trainable) values in its row: ``[N]``. The quantile is
-    interpolated linearly, and is NaN if the row has no live value.
+    """Return, for each of the N tokens, the quantile ``q`` over the trainable tokens (``live_N``) of its row. The
+    quantile is interpolated linearly, and is NaN if the row has no trainable token.
 
     >>> import torch
     >>> values, live = torch.tensor([1.0, 3.0, 2.0, 5.0]), torch.tensor([True, True, True, False])

@@ -27,14 +27,14 @@ class Surrogate(Options):
 
     @property
     def per_response(self) -> bool:
-        """Whether a response has a single ratio. If so, all tokens of the response are trained through this ratio, and
-        no token can be excluded."""
+        """Whether a response has a single ratio. If so, individual tokens cannot be excluded from the loss, since the
+        ratio contains all tokens of the response."""
         return False
 
     @property
     def reads_top(self) -> int:
-        """How many of the most probable tokens the surrogate reads at each position. If this number is 0, the surrogate
-        may get no entropies."""
+        """Number of most probable tokens whose log-probabilities the surrogate reads at each position. A surrogate that
+        reads entropies must return at least 1."""
         return 0
 
     def gain(self, tokens: TokenRatios) -> tuple[Tensor, Marks]:
@@ -48,7 +48,8 @@ class Surrogate(Options):
 
 
 class Bounded(Surrogate):
-    """A surrogate with a lower and an upper bound for the importance ratio. A recipe may write ``[low, high]``."""
+    """A surrogate with a lower and an upper bound for the importance ratio. The list ``[low, high]`` is short for both
+    options."""
 
     @model_validator(mode="before")
     @classmethod

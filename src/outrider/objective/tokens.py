@@ -1,4 +1,4 @@
-"""The tensors of a micro-batch, packed from weighted rows."""
+"""The tensors of a micro-batch, concatenated from its rows (one row per rollout)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from outrider.record.row import WeightedRow
 
 
 class TokenBatch(NamedTuple):
-    """The ``token_ids`` of a micro-batch's rows, concatenated. Tensors are ``[N]``. If an optional field is None, its
-    value is 1 at every token; for ``penalties``, None means no penalty.
+    """The inputs of the loss for a micro-batch. Tensors have one value for each of the ``N`` tokens (the ``token_ids``
+    of all rows, concatenated). If an optional field is None, its value is 1 at every token; for ``penalties``, None
+    means no penalty.
 
     Attributes:
         weights: weight of each token's loss; positive only for trainable tokens.
-        lengths: number of these tokens in each row.
-        keeps: 0 for tokens whose policy gradient a selection removes, otherwise 1.
+        lengths: number of ``token_ids`` in each row, trainable or not.
+        keeps: 0 for tokens whose policy gradient is removed by ``objective.select``, otherwise 1.
         importance: importance weights of the policy term.
         penalties: coefficients of the penalty on the distance from the sampling policy.
         pulled: 0 for tokens without a KL penalty to the reference, otherwise 1.
@@ -54,7 +55,7 @@ class TokenBatch(NamedTuple):
 def _optional(
     parts: Sequence[NDArray[Any] | None], rows: Sequence[WeightedRow], missing: float, like: Tensor
 ) -> Tensor | None:
-    """Concatenate one array per row, with ``missing`` in place of each array that a row lacks. Return None if no row
+    """Concatenate one array per row; where a row's array is None, all its values are ``missing``. Return None if no row
     has an array."""
     if all(part is None for part in parts):
         return None

@@ -19,13 +19,14 @@ from outrider.record.row import WeightedRow
 def token_weights(rows: Sequence[WeightedRow], options: ObjectiveOptions, max_tokens: int) -> Floats:
     r"""Return, for each row, the weight that each of its trainable tokens has in the loss.
 
-    With stream weight :math:`\lambda_s`, rows :math:`i` of stream :math:`s` and :math:`n_i` trainable tokens:
+    A stream :math:`s` is the set of rows with the same ``stream``, such as ``main``, and has the weight
+    :math:`\lambda_s`. Row :math:`i` has :math:`n_i` trainable tokens:
 
     * ``token_mean``: :math:`\lambda_s / \sum_{i \in s} n_i`
     * ``sequence_mean``: :math:`\lambda_s / (R_s\, n_i)`, with :math:`R_s` the number of rows with a trainable token
     * ``constant``: :math:`\lambda_s / (|s|\, L)`, with L = ``length`` or ``max_tokens``
 
-    Only the denominator of ``constant`` keeps the direction of the expected gradient. The denominators of
+    The fixed denominator of ``constant`` does not change the direction of the expected gradient. The denominators of
     ``token_mean`` and ``sequence_mean`` depend on response lengths, and thus on outcomes. With ``token_mean``, a token
     has less weight in a batch of long responses; with ``sequence_mean``, it has less weight in a long response.
 
@@ -33,7 +34,7 @@ def token_weights(rows: Sequence[WeightedRow], options: ObjectiveOptions, max_to
     not counted, and have weight 0 in every term of the loss.
 
     Raises:
-        UserError: ``options.streams`` has no weight for the ``stream`` of a row.
+        UserError: ``options.streams`` has no weight for a row's stream.
     """
     tokens = np.array([row.trainable_N.sum() for row in rows], dtype=np.float64)
     streams = np.array([row.stream for row in rows])

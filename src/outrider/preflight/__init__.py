@@ -1,1 +1,1 @@
-"""Checks the task's table, the tokenizer and the configuration before any weights are loaded."""
+"""Checks the task's problems, the tokenizer and the configuration before any weights are loaded."""

@@ -65,10 +65,10 @@ def wanted_by(recipe: Recipe) -> Wanted:
 
 
 def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptions) -> Preflight:
-    """Run all checks that need only the task's table, the tokenizer and the configuration.
+    """Run all checks that need only the task's problems, the model's tokenizer and the configuration.
 
-    The checks read the task's files and the model's tokenizer. With the table option ``skip: long``, the task then
-    excludes rows whose prompt is too long, in this process only. Other processes must call :func:`leave_out`.
+    With the task option ``skip: long``, rows whose prompt is too long are removed from ``task``. Other processes must
+    call :func:`leave_out` to remove these rows, too.
 
     Args:
         model: the model whose tokenizer encodes the prompts; if None, prompts are not checked.
@@ -115,8 +115,8 @@ def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptio
 
 
 def leave_out(task: Task, places: Collection[tuple[str, str]]) -> None:
-    """Exclude the rows at ``places`` from the task. :func:`preflight` found in another process that their prompts are
-    too long."""
+    """Exclude rows whose prompts are too long, as :func:`preflight` found in another process. ``places`` contains
+    (``train`` or ``heldout``, file and row number) for each row."""
     table = _table(task)
     if table is not None and table.skips_long:
         table.leave_out(places)
@@ -153,7 +153,7 @@ def _no_room(prompt: LongPrompt, table: Table | None, context: int) -> Fault:
 
 
 def _train_problems(task: Task, per_step: int) -> Sequence[Problem]:
-    """Return all training problems of a finite table; for any other task, the problems of the first step."""
+    """Return all training problems if the task has a known number of them, otherwise the problems of the first step."""
     table = counts_of(task).get("train")
     if table is not None:
         return [task.train(index) for index in range(table)]

@@ -24,12 +24,11 @@ def recipe_warnings(recipe: Recipe, heldout: int | None = None, cores: int | Non
 
     - All advantages are 0 whatever the verifier says, for example because each problem has only one rollout.
     - A wrong answer has a higher reward than a correct answer.
-    - The baseline assumes that all problems contribute equally to an update. They do not if a step has several updates
-      and the number of rollouts varies from problem to problem.
-    - The run ends before its warm-up ends, or before the first step of an advantage bonus or another part of
-      ``credit``.
-    - There are more ranks than cores. ``cores`` is the number of cores for all ranks, since this process may be pinned
-      to a single core.
+    - Problems contribute unequally to an update, but the recipe's baseline assumes equal contributions. This happens if
+      a step has several updates and the number of rollouts varies from problem to problem.
+    - The run ends during the learning rate's warm-up, or before the ``first_step`` of a component under ``credit``.
+    - There are more ranks than cores. ``cores`` is the number of cores for all ranks together; by default, the number
+      that this process may use.
     - The evaluations may generate more than ``OUT_OF_PROPORTION`` times as many tokens as training. ``heldout`` is the
       number of held-out problems, if it is known.
     - A verifier that may hang is called in the run's own process, where Outrider cannot kill it.
@@ -76,9 +75,9 @@ def _rollouts_of_a_problem(recipe: Recipe) -> int | None:
 
 
 def _gives_signal(recipe: Recipe, n: int, step: int = 1) -> bool:
-    """Return whether any rewards for ``n`` rollouts of each of two problems give a nonzero advantage.
+    """Return whether the recipe's credit chain gives nonzero advantages for at least some rewards of ``n`` rollouts.
 
-    If parts of ``credit`` start at a later training step, the check uses the latest of these steps.
+    If components of the chain have a ``first_step`` after ``step``, the check is made for the latest of these steps.
     """
     values = sorted({r for r in recipe.reward.model_dump().values() if r is not None})
     groups = [

@@ -1,4 +1,4 @@
-"""Checks that a user's own verifier works, by calling it on a few problems before anything is written."""
+"""Checks that a user's own verifier works, by calling it on a few problems before the run folder is written."""
 
 from __future__ import annotations
 

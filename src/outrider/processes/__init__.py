@@ -1,1 +1,2 @@
-"""The processes of a run: ranks, launcher, clock, devices, and the coordinated stop of all ranks."""
+"""The processes of a run (ranks): their start, communication, clock and devices, and the coordinated stop of all
+ranks."""

@@ -42,7 +42,7 @@ def launch(wanted: int, main: RankMain, *arguments: Any, hint: str = "start it a
     process on a machine with a GPU. ``main`` and the arguments are pickled for all other ranks.
 
     Raises:
-        RankLostError: a process died. The message names the process's rank and ends with ``hint``.
+        RankLostError: a process died. The error message names the process's rank and ends with ``hint``.
     """
     try:
         if "WORLD_SIZE" in os.environ:
@@ -106,7 +106,7 @@ def _watched(ranks: Ranks, others: Sequence[BaseProcess], hint: str) -> Iterator
     """Context manager that ends this process (rank 0) with a message if this process waits for a dead rank.
 
     Gloo notices the death of a rank. NCCL does not always notice a rank's death, and would wait for two hours
-    (``ranks._WAIT``). No state is lost when the process ends, because no state can be saved while devices wait for each
+    (``ranks._WAIT``). This process ends without saving, because no state can be saved while devices wait for each
     other.
     """
     over = threading.Event()
@@ -140,10 +140,11 @@ def _said(folder: Path, rank: int) -> str:
 
 
 def _start(processes: Sequence[BaseProcess], ignore_signals: bool) -> None:
-    """Start the processes. This takes seconds if they are forked from a server process that is still importing modules.
+    """Start the processes. If processes are forked from a fork server that is still importing modules, starting takes
+    seconds.
 
-    ``ignore_signals`` must be False for a fork server (multiprocessing's ``forkserver``). Otherwise, all its children
-    would inherit the ignored signals.
+    ``ignore_signals`` must be False for a fork server (multiprocessing's ``forkserver``). Otherwise, all children of
+    the server would inherit the ignored signals.
     """
     try:
         with ignoring_interrupts() if ignore_signals else nullcontext(), without_main():

@@ -147,8 +147,8 @@ class Ranks:
         return lost[min(lost)] if lost else ""
 
     def _who_is_lost(self) -> str:
-        """Wait up to 10 seconds until the end of a rank's process is known, and return the message of :meth:`lost`. A
-        dying rank's connections close before its process ends."""
+        """Return the message of :meth:`lost`, after waiting up to 10 seconds for a rank's process to end. The wait is
+        needed because a dying rank's connections close before its process ends."""
         end = time.monotonic() + _END_SECONDS
         while (self._ended or self._processes) and time.monotonic() < end:
             if lost := self.lost():
@@ -185,8 +185,8 @@ class Ranks:
     def together(self, make: Callable[[], T]) -> T:
         """Call ``make`` on every rank and return this rank's result. If one rank fails, all ranks raise its exception.
 
-        ``make`` may call collective operations. If a rank waits in a collective operation while another rank fails,
-        this operation raises the exception.
+        ``make`` may call collective operations. If a rank fails while other ranks wait in a collective operation, the
+        collective operation raises the exception.
         """
         return make() if self.size == 1 else self._agreed(make)
 
@@ -217,8 +217,8 @@ class Ranks:
         raise self._told
 
     def _is_told(self, error: BaseException | None) -> bool:
-        """Return whether an exception must not be sent to the other ranks: they already have the exception (or its
-        cause), or cannot receive it."""
+        """Return True if the other ranks already have the exception (or its cause), or if a rank is lost and cannot
+        receive it."""
         while error is not None:
             if error is self._told or isinstance(error, RankLostError):
                 return True

@@ -1,7 +1,8 @@
 """Derives the seed of each random draw from names and numbers that do not depend on scheduling.
 
-For example, a rollout's seed is a hash of (master seed, group, member index, parent rollout, branch position). The seed
-does not depend on batch composition, order, group size or the number of processes.
+For example, a rollout's seed is a hash of the run's seed, the group, the rollout's index in the group and, for a
+branch, the parent rollout and the position at which the branch starts. The seed does not depend on batch composition,
+order, group size or the number of processes.
 """
 
 from __future__ import annotations

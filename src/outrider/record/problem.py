@@ -16,8 +16,8 @@ class Problem:
 
     Attributes:
         id: identifier that is the same in all runs and on all machines. The same text always has the same id.
-        prompt: text that the policy continues, before a chat template is applied; in a chat, the text of the last
-            message.
+        prompt: text that the policy continues, before a chat template is applied. In a chat, only the last message;
+            ``messages_before`` has the earlier messages.
         answer: gold answer, or other data for the verifier; plain JSON data.
         level: difficulty label by which results are grouped; ``""`` if the task has no levels.
         metadata: other data to store with the problem; plain JSON data.
@@ -38,7 +38,8 @@ class Problem:
 
     @property
     def question(self) -> str:
-        """The text that is compared to find duplicate problems: all messages except system messages, and the prompt."""
+        """The text that is compared to find duplicate problems: earlier messages, except system messages, and the
+        prompt."""
         before = [str(message["content"]) for message in self.messages_before or () if message["role"] != "system"]
         return "\n".join([*before, self.prompt])
 

@@ -1,4 +1,5 @@
-"""A request for rollouts of one problem, which an exploration stage of a recipe makes and the sampler answers."""
+"""A request for rollouts of one problem. The stages under a recipe's ``explore`` make requests, and the sampler answers
+them."""
 
 from __future__ import annotations
 

@@ -99,16 +99,16 @@ class Rollout:
         text: decoded text of the own tokens, without special tokens.
         prefix_text: decoded text of ``prefix_ids``, so that a branch can be verified as a whole.
         verdict: the verifier's verdict.
-        reward: the reward that the run's reward map assigns to the verdict.
+        reward: the reward that the recipe's ``reward`` options assign to the verdict.
         advantage: mean advantage of the trainable tokens; None if no advantage was assigned.
         advantages_T: float32, one per own token, 0 for observed tokens; None if all trainable tokens have the same
             advantage.
         predicted: pass rate of the problem, from 0 to 1, that the recipe predicted before the step; None if there is no
             prediction.
         log_ratios_T: float32, one per own token: how much the log-probability has changed since sampling. The later
-            log-probability comes from the forward pass of the rollout's last update. Values are rounded to multiples of
-            :data:`LOG_RATIO_STEP`, and are 0 for observed tokens. None if no update used the rollout, or if the learner
-            does not report its log-probabilities.
+            log-probability comes from the forward pass of the last update that trained on the rollout. Values are
+            rounded to multiples of :data:`LOG_RATIO_STEP`, and are 0 for observed tokens. None if no update used the
+            rollout, or if the learner does not report its log-probabilities.
         unused: the reason why the rollout was not trained on; ``""`` if it was trained on.
     """
 
@@ -173,7 +173,8 @@ class Rollout:
 
     @property
     def trainable_tokens(self) -> int:
-        """Number of own tokens that the policy sampled. All other own tokens were observed."""
+        """Number of ``token_ids`` that the policy sampled. All other ``token_ids`` are from an environment, such as
+        tool output."""
         return len(self.token_ids) if self.trainable_T is None else int(self.trainable_T.sum())
 
     @property
@@ -220,8 +221,8 @@ class Rollout:
         return self._with(advantage=mean, advantages_T=advantages_T, unused=self.unused or unused)
 
     def trained_with(self, logprobs_N: NDArray[np.float32]) -> Rollout:
-        """Return the rollout with ``log_ratios_T``, given ``logprobs_N``: the log-probabilities in the rollout's last
-        update.
+        """Return the rollout with ``log_ratios_T``, computed from ``logprobs_N``: the log-probabilities in the last
+        update that trained on the rollout.
 
         If training includes a branch's prefix, ``logprobs_N`` begins with the prefix.
         """

@@ -17,14 +17,14 @@ class WeightedRow:
     """One sequence to train on. ``N`` is the number of ``token_ids``.
 
     Attributes:
-        context_ids: the tokens before ``token_ids``, which are never trained: the prompt and, for a branch, the
+        context_ids: the tokens before ``token_ids``, which are never trained on: the prompt and, for a branch, the
             response prefix copied from its parent.
         token_ids: the response, without such a prefix.
         old_logprobs_N: float32, log-probabilities of the sampling policy, under ``mode``.
         advantages_N: float64, the advantage of each token; 0 for tokens without a training signal.
         trainable_N: bool; False for tokens from an environment, such as tool output.
-        stream: loss stream, such as ``"main"`` or ``"branch"``. Each stream has its own denominator and weight in the
-            loss.
+        stream: the part of the loss to which the row belongs, such as ``"main"`` or ``"branch"``. Each stream has its
+            own denominator and weight in the loss.
         group: group id; rows of one group are always in the same optimizer batch.
         mode: temperature, ``top_p`` and ``top_k`` of the distribution to which the old log-probabilities refer.
         entropies_N: float32, entropies of the sampling policy in nats; None if the sampler records none.
@@ -83,8 +83,8 @@ def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -
     """Return a rollout as a row of training data. ``advantages`` has one value per trainable token.
 
     ``prompt_ids`` is the prompt that precedes the response in training: the prompt used for sampling, or the problem's
-    plain prompt. A branch's prefix is never trained in this row, but may be trained in other rows
-    (:mod:`outrider.credit.paths`).
+    prompt without added examples or hints. The prefix that a branch copies from its parent is context in this row, but
+    other rows may train on the prefix (:mod:`outrider.credit.paths`).
 
     Raises:
         ValueError: the number of advantages differs from the number of trainable tokens.
@@ -115,8 +115,8 @@ def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -
 
 
 def imitation_row(context_ids: Ids, token_ids: Ids, trainable_N: NDArray[np.bool_] | None = None) -> WeightedRow:
-    """Return a row for supervised training, in which trainable tokens have advantage 1 and observed tokens have
-    advantage 0."""
+    """Return a row for supervised training, in which trainable tokens have advantage 1, and other tokens (such as tool
+    output) have advantage 0."""
     trainable_N = np.ones(len(token_ids), np.bool_) if trainable_N is None else trainable_N
     zeros = np.zeros(len(token_ids), np.float32)
     return WeightedRow(context_ids, token_ids, zeros, trainable_N.astype(np.float64), trainable_N)

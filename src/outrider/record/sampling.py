@@ -1,4 +1,5 @@
-"""Sampling options, the distribution to which a log-probability refers, and the kind of prompt before a response."""
+"""How a response was sampled: the sampling options, the distribution of log-probabilities, and what the prompt
+contained."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ class Mode(NamedTuple):
 
     Only log-probabilities with equal modes may be compared (in a ratio or a KL divergence). ``RAW`` is the model's
     softmax at temperature 1. ``temperature`` divides the logits. ``top_p`` and ``top_k`` restrict the distribution to
-    the most likely tokens, and renormalise it; 0 turns a limit off.
+    the most likely tokens, and renormalise it; ``top_p`` 1 and ``top_k`` 0 mean no limit.
     """
 
     temperature: float = 1.0
@@ -35,8 +36,8 @@ class SamplingParams:
         temperature: softmax temperature; 0 means greedy decoding.
         top_p: probability mass of the tokens that may be sampled; 1.0 turns this limit off.
         top_k: number of most likely tokens that may be sampled; 0 turns this limit off.
-        max_tokens: maximum number of response tokens, including the end-of-sequence token. A response that continues a
-            prefix of another response includes this prefix, so all responses of a group have the same limit.
+        max_tokens: maximum number of response tokens, including the end-of-sequence token. If a response continues a
+            prefix of another response, the prefix counts too, so all responses of a group have the same limit.
     """
 
     temperature: float = 1.0

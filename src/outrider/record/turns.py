@@ -15,8 +15,8 @@ def sampled(rollout: Rollout, relatives: Mapping[str, Rollout]) -> NDArray[np.bo
     """Return a mask ``[T]`` of the response tokens that the policy sampled.
 
     ``relatives`` maps ids to the group's rollouts, including the parent from which the rollout's prefix was copied. If
-    the parent is missing, all tokens of the prefix count as sampled. A parent may be missing if it is from an earlier
-    step; its prefix then contains no observations.
+    the parent is missing, all tokens of the prefix count as sampled. Only a parent from an earlier step may be missing;
+    the prefix copied from such a parent contains no observations.
     """
     own_T = np.ones(len(rollout.token_ids), np.bool_) if rollout.trainable_T is None else rollout.trainable_T
     parent = relatives.get(rollout.parent or "")
@@ -28,7 +28,8 @@ def observed(rollout: Rollout, relatives: Mapping[str, Rollout], upto: int) -> t
     """Return the start and end of each observation (reply of an environment) within the first ``upto`` response tokens.
     These tokens include the rollout's prefix.
 
-    An observation that ends at ``upto`` is included. It may be empty, if the environment replied without text.
+    An observation that continues after ``upto`` is cut there. An empty observation at ``upto`` (a reply without text)
+    is included.
     """
     at, parent = rollout.branch_at, relatives.get(rollout.parent or "")
     before = () if parent is None else observed(parent, relatives, min(at, upto))

@@ -1,4 +1,5 @@
-"""Builds the report of a run from facts, findings (problems that a check found), and every section that has data."""
+"""Builds the report of a run: facts for the page's top (such as the recipe), problems that checks found (findings), and
+sections, except those without data."""
 
 from __future__ import annotations
 

@@ -41,7 +41,8 @@ def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Map
     """Compare the runs at ``paths``, and return 0 regardless of the result.
 
     Writes an HTML file and a JSON file (:func:`outrider.report.places.report_files`), by default to the first run's
-    parent folder. Files of an earlier comparison are overwritten. ``out`` is another HTML file or folder.
+    parent folder. Files of an earlier comparison are overwritten. To write elsewhere, set ``out`` to an HTML file or
+    folder.
 
     Raises:
         UserError: see :func:`compared`; also if ``out`` is neither an HTML file nor a folder, or if a file cannot be
@@ -85,9 +86,9 @@ def compared(paths: Sequence[Path], columns: Mapping[str, str] | None = None) ->
 
 
 def _named_apart(found: Sequence[tuple[Path, RunData, RunData]]) -> list[RunData]:
-    """Return the runs under unique names; a dump of several models has already been split into one run per model. If
-    two names are equal, the name of each model's run begins with the name of the dump. If names are still equal, paths
-    replace the names of runs and dumps."""
+    """Return the runs under unique names. The rollout files of several models are already split into one run per model.
+    If two names are equal, models are named ``files: model``, with the name of their files. If names are still equal,
+    the path of each run or file replaces its name."""
     names = [
         [one.name for _, _, one in found],
         [one.name if one is run else f"{run.name}: {one.name}" for _, run, one in found],

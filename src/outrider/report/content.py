@@ -62,9 +62,10 @@ class Figure:
     """One plot. If ``y_range`` is None, the y axis is fitted to the data.
 
     If ``kind`` is ``stack``, the figure plots shares that add up to 1. If ``kind`` is ``sets``, the figure draws
-    overlapping sets, one per series. Each series then has the names of all regions as ``x``. As ``y``, the series has
-    the size of each region that lies in its set, and NaN for all other regions. ``percent`` names the axes ("x", "y" or
-    "xy") whose values are shares; the page shows these values as percentages.
+    overlapping sets, one per series. A region consists of the elements that lie in the same sets. In every series,
+    ``x`` has the names of all regions; ``y`` has the size of each region inside the series's set, and NaN for regions
+    outside. ``percent`` names the axes ("x", "y" or "xy") whose values are shares; the page shows these values as
+    percentages.
     """
 
     id: str
@@ -117,9 +118,11 @@ class ExampleNode:
     Attributes:
         id: id of the rollout.
         parent: id of the rollout from which this branch starts; None if the rollout starts at the prompt.
-        label: short caption with the rollout's index in the group, its stage, its number of tokens and its reward.
+        label: short caption with the rollout's index in the group, the exploration stage that requested it, its number
+            of tokens and its reward.
         outcome: the verifier's result, such as "correct"; "" if the rollout was not verified.
-        at: number of tokens of the parent before the branch point, without the parent's prefix.
+        at: number of the parent's tokens before the branch point, not counting a prefix that the parent itself
+            continues.
         cut: number of characters of the parent's ``text`` before the branch point; None if unknown.
         observed: ranges of ``text`` that an environment wrote.
     """
@@ -195,8 +198,8 @@ class Report:
         skipped: the data that were missing for each skipped check, keyed by the check's name.
         sections: sections in reading order; the page shows these sections collapsed.
         opening: the page's first section, which is shown expanded; its text is the overall verdict.
-        commands: the command that shows a run's rollouts, without its last arguments, keyed by run name ("" in a report
-            of one run).
+        commands: the shell command that shows a run's rollouts, keyed by run name ("" in a report of one run). The page
+            adds the arguments that select a problem and step.
         examined: whether a run was checked; if False, the page omits its part on findings.
     """
 

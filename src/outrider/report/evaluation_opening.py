@@ -1,5 +1,5 @@
 """The first screen of an evaluation report, with two paragraphs on the policy, and with scores by model, test set and
-level."""
+difficulty level."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def differences_table(models: Mapping[str, Evaluation]) -> TableBlock | None:
 
 
 def parts_of_models(models: Mapping[str, Evaluation]) -> TableBlock | None:
-    """Return each model's pass@1 (or greedy success) by test set and level. Returns None if the problems have neither
-    test sets nor levels, or if there are too many test sets or models. If there are too many rows, levels are
-    omitted."""
+    """Return each model's pass@1 (or greedy success) by test set and difficulty level. Returns None if the problems
+    have neither test sets nor levels, or if there are too many test sets or models. If there are too many rows, levels
+    are omitted."""
     names = _ranked(models)
     parts = {name: {(p.kind, p.name): p.summary for p in parts_of(models[name])[:-1]} for name in names}
     places = list(dict.fromkeys(place for name in names for place in parts[name]))

@@ -1,5 +1,5 @@
-"""Writes the report's first sentence: the state of exploration (alive, narrowing, at risk, failing or unknown), from
-findings and pass@k."""
+"""Writes the report's first sentence, which calls exploration alive, narrowing, at risk, failing or unknown. It depends
+on the problems that checks found in the run, and on pass@k."""
 
 from __future__ import annotations
 

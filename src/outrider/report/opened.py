@@ -15,17 +15,17 @@ from outrider.runs.bench_folder import refuse_bench
 def open_any(path: Path, columns: Mapping[str, str] | None = None) -> RunData:
     """Open the rollouts at ``path``, whose format is detected from the content.
 
-    A run or a table in Outrider's columns is read lazily; another framework's files are read into memory. Notes on how
-    these files were read are in the result's ``notices``.
+    A run, or a table with the columns of Outrider's rollouts, is read lazily. Another framework's files are read into
+    memory. Notes on how these files were read are in the result's ``notices``.
 
     Args:
         path: file or folder.
-        columns: for another framework's files, the field of their records to read for each column of Outrider, keyed by
-            column (:func:`outrider.importers.read`).
+        columns: for another framework's files: the name of the field that is read into each of Outrider's columns,
+            keyed by column (:func:`outrider.importers.read`).
 
     Raises:
-        UserError: ``path`` does not exist, its format is not recognised, or ``path`` is a folder of ``outrider bench``,
-            which contains several runs. Also if ``columns`` is given for a run.
+        UserError: ``path`` does not exist, its format is not recognised, ``columns`` is given for a run, or ``path`` is
+            a folder of ``outrider bench``, which contains several runs.
     """
     if not path.exists() or is_run(path):
         if columns:

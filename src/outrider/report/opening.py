@@ -1,5 +1,5 @@
-"""The first screen of a report: a sentence on exploration, pass@k before and after training, the budget, and the
-reward.
+"""The first screen of a report: a sentence on the state of exploration, tables of pass@k and of the token budget, and a
+plot of the reward.
 
 A report of an evaluation without training begins with the policy's scores instead.
 """

@@ -51,7 +51,7 @@ def render(report: Report) -> str:
     In prose (section texts, notes, sentences, advice), names may be in ``backticks``, and a blank line starts a
     paragraph. Numbers in tables get three significant digits (:mod:`outrider.report.digits`). NaN is shown as n/a, and
     None as an empty cell. In a report of several runs, the names of ``report.facts`` and of the checks begin with the
-    run's name and a colon, and the page groups them by run. A figure without a finite number shows "no data". A rollout
+    run's name and a colon, and the page groups them by run. A figure without finite values shows "no data". A rollout
     that is listed before its parent is shown as if the rollout started at the prompt. Characters that cannot be shown
     (control characters, halves of surrogate pairs) are replaced with visible characters.
     """
@@ -98,7 +98,7 @@ class PivotMark(NamedTuple):
     """A pivot: a position at which branches leave their parent rollout.
 
     Attributes:
-        at: number of tokens of the parent before the pivot, without the parent's prefix.
+        at: number of the parent's tokens before the pivot, not counting a prefix that the parent itself continues.
         branches: rollouts that branch at the pivot.
         before, after: the parent's text on both sides of the pivot; empty if the position in the text is unknown.
     """
@@ -236,8 +236,8 @@ def _figures(report: Report, anchors: Mapping[tuple[str | int, ...], str]) -> di
 
 
 def _examples(report: Report, anchors: Mapping[tuple[str | int, ...], str]) -> dict[tuple[str, str, int | None], str]:
-    """Return the HTML anchors of the examples, keyed by rollout, as (problem, rollout id, step), and by problem, as
-    (problem, "", None)."""
+    """Return the HTML anchors of the examples. A rollout has the key (problem, rollout id, step), and a problem has the
+    key (problem, "", None)."""
     places: dict[tuple[str, str, int | None], str] = defaultdict(str)
     for i, section in enumerate(report.sections):
         for j, example in enumerate(section.examples):
@@ -249,7 +249,7 @@ def _examples(report: Report, anchors: Mapping[tuple[str | int, ...], str]) -> d
 
 
 def _command(cell: RolloutsOf, commands: Mapping[str, str]) -> str:
-    """Return the shell command that shows a cell's rollouts; "" if the run's path is unknown.
+    """Return the shell command that shows the rollouts to which a table cell refers; "" if the run's path is unknown.
 
     >>> _command(RolloutsOf("sum 3", "g/1", "evaluate", 7), {"": "outrider show runs/a"})
     "outrider show runs/a --name evaluate --step 7 --problem 'sum 3'"

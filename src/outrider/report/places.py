@@ -42,7 +42,7 @@ def report_files(out: Path, name: str) -> ReportFiles:
 
 
 def beside(path: Path) -> Path:
-    """Return the folder for the report of one run: the run's own folder, or a file's parent folder."""
+    """Return the folder for the report on ``path``: ``path`` itself if it is a folder, otherwise its parent folder."""
     return path if path.is_dir() else path.parent
 
 

@@ -30,8 +30,8 @@ def report_command(path: Path, out: Path | None = None, columns: Mapping[str, st
     """Report on the run at ``path``, and return 0 regardless of the findings.
 
     Writes an HTML file and a JSON file (:func:`outrider.report.places.report_files`), by default to the run's folder.
-    If ``path`` is a file, its parent folder is used. Files of an earlier report are overwritten. ``out`` is another
-    HTML file or folder.
+    If ``path`` is a file, its parent folder is used. Files of an earlier report are overwritten. To write elsewhere,
+    set ``out`` to an HTML file or folder.
 
     Raises:
         UserError: the run cannot be read, ``out`` is neither an HTML file nor a folder, or a file cannot be written.

@@ -124,8 +124,8 @@ def named(path: Path) -> str:
 
 
 def is_run(path: Path) -> bool:
-    """Whether :func:`open_run` can open a path: a run folder, or a Parquet file or folder of Parquet files with
-    Outrider's columns of rollouts."""
+    """Whether :func:`open_run` can open a path: a run folder, a Parquet file with Outrider's rollout columns, or a
+    folder of such files."""
     if path.is_file():
         return _kind(path) in ("run", "plain")
     rollouts = path / "rollouts"  # other frameworks also have a folder of this name, with JSON Lines
@@ -135,7 +135,7 @@ def is_run(path: Path) -> bool:
 
 
 def gather(run: RunData) -> RunData:
-    """Read the numbers of every rollout into memory once, for faster queries; texts stay on disk.
+    """Read all rollout columns except the texts of prompts and responses into memory once, for faster queries.
 
     The relation ``rollouts`` keeps its columns and rows. Columns that need a pass over all tokens (``tokens``,
     ``entropy``, ``logprob``) are computed once and stored. For a table in memory, this function has no effect.
@@ -143,7 +143,7 @@ def gather(run: RunData) -> RunData:
     A file with damage in the middle is skipped, and a sentence about it is added to ``notices``.
 
     Returns:
-        the run, whose attribute ``numbers`` is now the table in memory.
+        the run, with ``numbers`` set to the name of the table in memory.
 
     Raises:
         UserError: every file is damaged.

@@ -22,8 +22,8 @@ _TEXT = (
 
 
 def section(runs: Sequence[RunData]) -> Section | None:
-    """Return a section with the branching factors of all runs whose token analysis is finished; None if there is no
-    such run.
+    """Return a section with the branching factors of all runs on which ``outrider analyse tokens`` was completed; None
+    if there is no such run.
 
     A branching factor is the mean size of a top-p set of next tokens. The section uses p = 0.95 if all these runs were
     analysed with 0.95, otherwise the largest p with which all of them were analysed.

@@ -1,4 +1,4 @@
-"""The section on the problems that cause the difference between two runs: their number, differences by test set and
+"""The section on where two runs' results differ: number of problems with different results, differences by test set and
 difficulty level, and a list of problems."""
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ def section(compared: Sequence[ComparedRun], found: Sequence[PairedRuns]) -> Sec
 
 
 def decision_table(found: Sequence[PairedRuns]) -> TableBlock:
-    """Return a table with a row per run, which counts problems (:class:`outrider.measure.decision.Decision`): problems
-    won, lost and tied, decisive problems, and the problems needed to detect the difference."""
+    """Return a table with a row per run. Columns are the difference from the first run, counts of problems (such as
+    won, lost and tied), and the problems and samples needed to detect the difference; see
+    :class:`outrider.measure.decision.Decision`."""
     names = ["difference", "won", "lost", "tied", "clearly won", "clearly lost", "decisive"]
     needed = ["needed problems", "needed samples"]
     rows: list[list[CellValue]] = []

@@ -19,8 +19,8 @@ _CUT = tuple(stop for stop in StopReason if stop.truncates)
 
 
 def verified_split(run: RunData) -> str:
-    """Return the split whose rollouts are used as an evaluation. This split is ``evaluate``, or ``train`` for another
-    framework's files with training rollouts of one step and no other rollouts."""
+    """Return the split whose rollouts are used as an evaluation. This split is ``evaluate``. It is ``train`` if another
+    framework's files contain only training rollouts of a single step."""
     columns = run.query("SELECT split, count(DISTINCT step) AS steps FROM rollouts GROUP BY split")
     steps = dict(zip(columns["split"].tolist(), columns["steps"].tolist(), strict=True))
     alone = set(steps) == {"train"} and steps["train"] == 1 and not run.config and not run.metrics

@@ -17,8 +17,8 @@ _TEXT = (
 
 
 def section(compared: Sequence[ComparedRun]) -> Section | None:
-    """Plot pass@k over k, pass@1 against pass@k, and both over generated tokens, for all runs. The result is None if
-    there are no evaluations."""
+    """Plot pass@k over k, pass@1 against pass@k, and each of pass@1 and pass@k over generated tokens, for all runs. The
+    result is None if there are no evaluations."""
     curves = {one.name: points_of(one.run) for one in compared if one.step is not None}
     ends = [series for one in compared if (series := _end(one, curves)) is not None]
     if not ends:

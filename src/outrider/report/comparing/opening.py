@@ -22,8 +22,9 @@ def opening(compared: Sequence[ComparedRun], found: Sequence[PairedRuns], told: 
     """Return a section with sentences on the differences from the first run, with tables, and with a figure of each
     run's reward.
 
-    The tables show pass@k by run and how many problems differ between the runs. If only two runs with few test sets and
-    difficulty levels are compared, a table also shows the differences by test set and level.
+    One table shows pass@k by run. The next counts the problems that a run solves more or less often than the first run.
+    If only two runs with few test sets and difficulty levels are compared, a table also shows the differences by test
+    set and level.
 
     Degenerate cases: if no run was evaluated, there is no table. If no training run has token counts, there is no
     figure.

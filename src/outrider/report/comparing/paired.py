@@ -114,8 +114,8 @@ def _as_sample(tally: Tally) -> Tally:
 
 
 def _quantities(change: Change) -> Iterator[tuple[str, Interval]]:
-    """Yield pass@1 and pass@k for the largest common k, if known, or greedy decoding if neither evaluation was
-    sampled."""
+    """Yield the known changes of pass@1 and of pass@k at the maximum k. If no pass@k was measured, yield the change of
+    greedy success."""
     known = [k for k, interval in change.pass_at.items() if not math.isnan(interval.value)]
     for k in sorted({1, max(known, default=1)} & set(known)):
         yield f"pass@{k}", change.pass_at[k]

@@ -20,8 +20,8 @@ def joined(words: list[str]) -> str:
 
 
 def sentences(found: PairedRuns) -> str:
-    """Return a paragraph on differences over all problems, one on differences by test set and difficulty level, and one
-    on the problems that cause the difference and on other metrics."""
+    """Return up to three paragraphs on two runs: the difference over all problems; differences by test set and
+    difficulty level; problems with different results, and other metrics."""
     paragraphs = [better(found), by_part(found), f"{_counts(found)} {decided(found)} {_others(found)}"]
     return "\n\n".join(" ".join(text.split()) for text in paragraphs if text.strip())
 
@@ -53,8 +53,8 @@ def better(found: PairedRuns) -> str:
 
 
 def by_part(found: PairedRuns) -> str:
-    """Return a sentence on the test sets and levels where the other run is significantly better or worse; "" if there
-    are none."""
+    """Return a sentence on the test sets and difficulty levels where ``found.other`` is significantly better or worse
+    than ``found.first``; "" if results are not split by test set or level."""
     if not found.parts:
         return ""
     kinds = list(dict.fromkeys(part.kind for part in found.parts))
@@ -92,8 +92,8 @@ def _at(what: str) -> str:
 
 
 def _counts(found: PairedRuns) -> str:
-    """Return sentences on how many problems were won, lost and tied, how many differ significantly, and how many are
-    unpaired."""
+    """Return sentences that count the problems on which ``found.other`` has a higher, lower or equal pass rate than
+    ``found.first``, those with a significant difference, and those that only one run has."""
     decision = found.decision
     known = decision.won + decision.lost + decision.tied
     if not known:

@@ -55,7 +55,8 @@ def _facts(one: ComparedRun) -> dict[str, CellValue]:
 
 
 def _unequal(one: ComparedRun, budget: float) -> str:
-    """Return a sentence if a run's data do not end at the common number of tokens, otherwise ""."""
+    """Return a sentence if a run cannot be compared at ``budget`` generated tokens (such as a run without training), or
+    if its last evaluation was earlier; otherwise ""."""
     if math.isnan(budget):
         return ""
     if not len(one.tokens_S):

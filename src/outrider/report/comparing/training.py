@@ -25,7 +25,8 @@ _ENTROPY = "Entropy in nats per sampled token, in training. The section Differen
 
 
 def sections(compared: Sequence[ComparedRun]) -> list[Section]:
-    """Return the sections on budget, groups and entropy; empty if no training run has token counts."""
+    """Return the sections on the token budget, groups of rollouts, and entropy; empty if no training run has token
+    counts."""
     trained = [one for one in compared if len(one.tokens_S)]
     made = [_budget(trained), _groups(trained), _entropy(trained)] if trained else []
     return [section for section in made if section.figures]
@@ -50,7 +51,7 @@ def _budget(trained: Sequence[ComparedRun]) -> Section:
 
 
 def _stages(tables: dict[str, TableBlock]) -> list[Figure]:
-    """Plot the shares of tokens by stage; return no figure if every run has at most one stage."""
+    """Plot each run's shares of tokens by exploration stage; return no figure if every run has at most one stage."""
     shares: dict[str, dict[str, float]] = {}
     for name, table in tables.items():
         stage, share = table.columns.index("stage"), table.columns.index("share of tokens")

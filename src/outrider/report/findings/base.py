@@ -1,5 +1,5 @@
-"""Functions that the checks for problems in a run share. They report missing data, and estimate proportions and changes
-over a run.
+"""Shared functions of the checks that look for problems in a run. They report missing data, and estimate proportions
+and changes over a run.
 
 A check reports a problem if the effect is significant and large enough to act on. Intervals extend three standard
 errors to each side. With 95 % intervals, the roughly ten checks together would report a problem in every second healthy
@@ -94,7 +94,7 @@ def level(values_S: ArrayLike) -> Level:
 
 
 class Proportion(NamedTuple):
-    """The proportion of ``hits`` among ``of`` cases, with its interval."""
+    """The proportion ``hits / of``, with its interval."""
 
     value: float
     low: float

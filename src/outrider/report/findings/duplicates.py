@@ -27,14 +27,14 @@ COPIES = 0.25
 def find(run: RunData) -> Finding | None:
     r"""Compare the number of equal pairs within groups with the number that the sampling probabilities predict.
 
-    Two independent samples are equal with the probability :math:`\sum_y p(y)^2 = E[p(y)]`, the expected probability of
-    a response. The mean probability of a group's responses is therefore an unbiased estimate of its share of equal
-    pairs. The excess is tested as a mean of paired differences, clustered by problem. This test uses the groups in
-    which every rollout has a log-probability. If there is no such group, only the share of equal pairs is checked. All
-    numbers refer to the last quarter of the steps.
+    Two independent samples are equal with the probability :math:`\sum_y p(y)^2 = E[p(y)]`. So the mean of :math:`p(y)`
+    over a group's responses is an unbiased estimate of the expected share of equal pairs. The excess is tested as a
+    mean of paired differences, clustered by problem. This test uses the groups in which every rollout has a
+    log-probability. If there is no such group, only the share of equal pairs is checked. All numbers refer to the last
+    quarter of the steps.
 
-    Responses are compared only if they come from the same exploration stage and continue the same text (the prompt, or
-    the same prefix of another response). Equal texts with different tokens count as equal.
+    Responses are compared only if the same entry of the recipe's ``explore`` requested them and they continue the same
+    text (the prompt, or the same prefix of another response). Equal texts with different tokens count as equal.
 
     Raises:
         Lacking: see ``NEEDS``.
@@ -91,8 +91,8 @@ def find(run: RunData) -> Finding | None:
 
 
 def _excess(equal_G: Floats, pairs_G: Floats, p_G: Floats, problem_G: Floats) -> tuple[float, float, float]:
-    """Return the expected share of equal pairs, the observed excess, and three standard errors of the excess; all are
-    NaN if there are no groups."""
+    """Return the expected share of equal pairs, the excess of the observed share, and the excess's standard error times
+    3; all are NaN if there are no groups."""
     if not len(pairs_G):
         return math.nan, math.nan, math.nan
     difference_G, pairs = equal_G - p_G * pairs_G, float(pairs_G.sum())
@@ -104,8 +104,10 @@ def _excess(equal_G: Floats, pairs_G: Floats, p_G: Floats, problem_G: Floats) ->
 
 
 def _groups(run: RunData) -> Columns:
-    """Return one row for each set of comparable responses (see :func:`find`): the number of responses ``n``, of
-    different texts ``distinct`` and of equal pairs ``equal``, and the mean probability of a response ``p``."""
+    """Return one row for each set of comparable responses (see :func:`find`).
+
+    ``n``, ``distinct`` and ``equal`` count responses, different texts and equal pairs. ``p`` is the mean probability of
+    a response."""
     split = main_split(run)
     told = f"SELECT 1 AS told FROM rollouts WHERE split = '{split.name}' AND text <> '' LIMIT 1"
     if not len(run.query(told)["told"]):

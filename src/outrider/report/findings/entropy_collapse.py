@@ -24,9 +24,9 @@ PARTS = 10  # the end of a run is the last tenth of its steps
 def find(run: RunData) -> Finding | None:
     """Check the ratio of the entropy per token in the last tenth of the steps to that in the first step.
 
-    The reference is only the first step, since a collapse may take only a few steps. Only rollouts of the first
-    exploration stage are used. If no entropies are recorded, the entropy is estimated by the mean of :math:`-\\log p`
-    over sampled tokens, and the finding calls it an estimate.
+    The reference is only the first step, since a collapse may take only a few steps. Only rollouts of the recipe's
+    first stage (the first entry of ``explore``) are used. If no entropies are recorded, the entropy is estimated by the
+    mean of :math:`-\\log p` over sampled tokens, and the finding calls it an estimate.
 
     Raises:
         Lacking: see ``NEEDS``.
@@ -71,8 +71,8 @@ def _from_the_first(values_S: Floats) -> FirstAndLast:
 
     The noise of a step is estimated from the median squared difference of neighbouring steps, :math:`\hat\sigma^2 =
     \mathrm{med}\,(x_{s+1} - x_s)^2 / (2 \cdot 0.455)`, where 0.455 is the median of a squared standard normal variable.
-    This estimate is robust to a trend and to a sudden fall. The difference between one step and a mean over m steps has
-    the standard error :math:`\hat\sigma \sqrt{1 + 1/m}`.
+    A trend or a sudden fall hardly affects :math:`\hat\sigma`. The difference between one step and a mean over m steps
+    has the standard error :math:`\hat\sigma \sqrt{1 + 1/m}`.
     """
     m = max(3, len(values_S) // PARTS)
     before, after = float(values_S[0]), float(values_S[-m:].mean())
@@ -82,8 +82,8 @@ def _from_the_first(values_S: Floats) -> FirstAndLast:
 
 
 def _entropies(run: RunData) -> tuple[Floats, str]:
-    """Return the entropy of each step in nats per token, and a name for the entropy's source, for use in the finding's
-    sentence."""
+    """Return the entropy of each step in nats per token, and the name under which the report mentions it: "Entropy", or
+    that it is estimated."""
     rows = by_step(run)
     metric = run.metrics.get("entropy", np.zeros(0))
     for values, source in (

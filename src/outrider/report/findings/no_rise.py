@@ -18,13 +18,14 @@ SOLVED = 0.9  # above this success rate there is little room for a rise
 
 
 def find(run: RunData) -> Finding | None:
-    """Check that the success rate (in the first exploration stage) rises from the first to the last quarter of the
-    steps.
+    """Check that the success rate rises from the first to the last quarter of the steps. Only rollouts of the recipe's
+    first stage (the first entry of ``explore``) are used.
 
-    The finding is reported if the rise is not significant, and the interval of training success or of held-out pass@1
-    excludes a rise of 15 points. It is not reported if success reaches ``SOLVED`` in the last quarter. Nor is it
-    reported if held-out pass@1 rises: the training problems may have become harder. A rising reward is left to the
-    finding *reward without success*.
+    The finding is reported if the rise is not significant and a rise of 15 points is ruled out. A rise is ruled out if
+    the interval of the change in training success, or in held-out pass@1, lies below 15 points. The finding is not
+    reported if success reaches ``SOLVED`` in the last quarter. Nor is it reported if held-out pass@1 rises: the
+    training problems may have become harder. If the reward rises, nothing is reported here, since the check *reward
+    without success* covers this case.
 
     Raises:
         Lacking: see ``NEEDS``.

@@ -21,12 +21,12 @@ def find(run: RunData) -> Finding | None:
     and the run's mean rewards :math:`\bar r_-` of failures and :math:`\bar r_+` of successes, the explained part is
     :math:`\bar r_- + s\,(\bar r_+ - \bar r_-)`. If the rest rises, success cannot explain this rise. The rest is
     computed per step, so that the noise in the success rate cancels out. The mean of the rest in the last quarter of
-    the steps is compared with its mean in the first quarter. Only verified rollouts of the first exploration stage are
-    used.
+    the steps is compared with its mean in the first quarter. Only verified rollouts of the recipe's first stage (the
+    first entry of ``explore``) are used.
 
     The finding is also reported if no response succeeds although rewards differ and are partly above 0, in training or
-    in an evaluation. Then the threshold of success may be out of reach, which would otherwise look like a task that is
-    too hard.
+    in an evaluation. The threshold of success may then be out of reach. Success rates alone would suggest that the task
+    is too hard.
 
     Raises:
         Lacking: see ``NEEDS``.
@@ -120,7 +120,7 @@ def _sentence(
     paid: float | None,
     earned: tuple[float, float] | None,
 ) -> str:
-    """Return the sentence of the finding. Evidence that is None is not mentioned."""
+    """Return the sentence that describes the problem in the report. Evidence that is None is not mentioned."""
     text = (
         f"Reward went from {reward.before:.3g} to {reward.after:.3g}, and success from {percent(success.before)} to "
         f"{percent(success.after)}"

@@ -86,7 +86,8 @@ def _level(run: RunData, name: str) -> Level:
 
 
 def _broken(run: RunData) -> Iterator[str]:
-    """Yield a clause for each metric that is significantly beyond its threshold."""
+    """Yield a clause of the report's sentence, such as "the KL divergence … is 0.1 nats per token", for each metric
+    that is significantly beyond its threshold."""
     for name, words, limit, lower in _GAUGES:
         if _known(run, name):
             seen = _level(run, name)

@@ -41,9 +41,14 @@ Sign = tuple[str, bool, dict[str, float]]  # clause for the sentence, whether to
 def find(run: RunData) -> Finding | None:
     """Check for six independent signs of a faulty verifier. A sign is skipped if the data for it are missing.
 
-    The signs are: many verifier errors and timeouts; many unparseable responses that were not truncated; equal answers,
-    or equal texts, of which some were accepted and some rejected; successes without an answer; and a sudden jump in the
-    success rate.
+    The signs are:
+
+    - many verifier errors and timeouts
+    - many unparseable responses that were not truncated
+    - the same answer accepted in some responses and rejected in others
+    - the same text accepted in some responses and rejected in others
+    - successes without an answer
+    - a sudden jump in the success rate
 
     Raises:
         Lacking: see ``NEEDS``.
@@ -113,8 +118,8 @@ def _disagreement(run: RunData) -> Sign | None:
 
 
 def _unstable(run: RunData) -> Sign | None:
-    """Check for whole responses that occur several times with different verdicts. Branches are excluded, since their
-    text is only a part of a response."""
+    """Check for whole responses that occur several times with different verdicts. Rollouts that continue a prefix of
+    another rollout are excluded, since their text is only a part of a response."""
     return _both_ways(
         run,
         f"split = '{main_split(run).name}' AND parent IS NULL AND text <> '' AND {SCORABLE}",

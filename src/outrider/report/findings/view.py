@@ -38,7 +38,7 @@ class Split(NamedTuple):
 
     Attributes:
         name: "train", "evaluate" or "greedy".
-        first_stage: name of the recipe's first exploration stage, such as "0-uniform".
+        first_stage: index and name of the first entry of the recipe's ``explore``, such as "0-uniform".
         helped: whether the first stage samples some groups only with hints or examples in the prompt.
         steps: number of steps.
         late: number of the first step in the last quarter of the steps.
@@ -58,12 +58,13 @@ class Split(NamedTuple):
 
     @property
     def first_stage_rollouts(self) -> str:
-        """SQL condition for rollouts of the first exploration stage whose prompt has no added examples or hints.
+        """SQL condition for rollouts of the first stage (:attr:`first_stage`) that were sampled without added examples
+        or hints in the prompt.
 
         Later stages may select problems by the outcomes of earlier rollouts, so their statistics may change merely
         because the selection changes. In other frameworks' rollouts, all stage names are empty, so no rollout is
-        excluded. If :attr:`helped` is True, no rollout meets the condition, since problems sampled without hints are a
-        biased selection.
+        excluded. If :attr:`helped` is True, no rollout meets the condition: the problems that the first stage samples
+        without hints are a biased selection.
         """
         if self.helped:
             return "false"
@@ -123,7 +124,8 @@ def main_split(run: RunData) -> Split:
 
 @once
 def by_step(run: RunData) -> Columns:
-    """Return statistics of the rollouts of the first exploration stage, with one row per training step in order.
+    """Return statistics of the rollouts of the recipe's first stage (the first entry of ``explore``), with one row per
+    training step in order.
 
     ``step`` is the number of the step. ``spent`` is the number of tokens in rollouts of *all* stages, up to and
     including the step. ``scorable`` counts the rollouts whose verifier did not fail, ``successes`` counts the
@@ -175,7 +177,7 @@ def success_by_step(run: RunData) -> Columns:
     """Return the result of :func:`by_step` if the success rate of every step is known.
 
     Raises:
-        Lacking: there are too few steps, or a step has no verdict.
+        Lacking: see :func:`by_step`; also if no rollout of some step was verified.
     """
     rows = by_step(run)
     if np.isnan(rows["success"]).any():
@@ -185,14 +187,15 @@ def success_by_step(run: RunData) -> Columns:
 
 @once
 def by_group(run: RunData) -> Columns:
-    """Return counts over the sampled rollouts of the main split, with one row per group in no particular order.
+    """Return counts over the training rollouts (evaluation rollouts if there was no training), with one row per group
+    in no particular order. Greedily decoded rollouts are excluded.
 
     The first columns are ``problem`` (a number), ``step`` and ``tokens``. The columns ``verified``, ``scorable``
     (neither timeout nor error), ``successes``, ``timeouts`` and ``errors`` count rollouts. ``stops`` counts the
-    rollouts for which it is known whether they were truncated. ``cut``, ``cut_scorable`` and ``cut_successes`` count
-    truncated rollouts, scorable truncated rollouts and truncated successes; ``cut_tokens`` counts the tokens of
-    truncated rollouts. ``ended`` counts the verified rollouts that are not known to be truncated, and
-    ``ended_unparseable`` counts those whose answer cannot be parsed.
+    rollouts for which it is known whether they were truncated. ``cut`` counts the truncated rollouts. ``cut_scorable``
+    and ``cut_successes`` count the scorable ones and the successes among them, and ``cut_tokens`` counts their tokens.
+    ``ended`` counts the verified rollouts that are not known to be truncated, and ``ended_unparseable`` counts those
+    whose answer cannot be parsed.
 
     Raises:
         Lacking: there are no sampled rollouts.
