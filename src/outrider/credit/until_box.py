@@ -19,8 +19,8 @@ class UntilBox(Shaper):
     r"""Sets the advantage to 0 for every token after the token that closes the first ``\boxed{…}``.
 
     The token with the closing brace is the last token that keeps its advantage, whatever else this token contains. Only
-    the member's trainable tokens are searched for ``\boxed{…}``. The verifier must use the first box as well (``boxes:
-    first``); otherwise an incorrect answer that is corrected later would be imitated.
+    the response's trainable tokens are searched for ``\boxed{…}``. The verifier must use the first box as well
+    (``boxes: first``); otherwise an incorrect answer that is corrected later would be imitated.
 
     Degenerate cases: a response without a closed box does not change.
 

@@ -118,8 +118,8 @@ class ProcessEnvironments:
     def close(self, keys: Iterable[Key]) -> None:
         """Close environments.
 
-        Busy environments are killed. Idle environments get time to release their resources. The method waits until they
-        have closed only if no other environment is open.
+        Busy environments are killed. Idle environments get time to release their resources. If no other environment is
+        open, the method waits until all idle environments have closed or their time is up.
         """
         for key in list(keys):
             if (environment := self._environments.pop(key, None)) is None:

@@ -75,8 +75,8 @@ class Retriever(Options, ABC):
 
 
 def recall(index: Index, question: str, titles: Sequence[str], k: int) -> float:
-    """Return the fraction of a question's supporting ``titles`` among the ``k`` best passages; NaN if there are no
-    titles.
+    """Return recall at ``k`` for a question: the fraction of the gold passages' ``titles`` that occur among the ``k``
+    best passages; NaN if ``titles`` is empty.
     """
     found = {passage.title for passage in index.search(question, k)}
     return sum(title in found for title in titles) / len(titles) if titles else float("nan")

@@ -47,7 +47,7 @@ def read_turn(text: str, prompt: str = "") -> ToolTurn:
     (:mod:`outrider.verify.thinking`).
 
     Args:
-        prompt: end of the prompt before the turn. Some chat templates put the opening thinking tag there.
+        prompt: the last part of the prompt's text, in which some chat templates put the opening thinking tag.
 
     >>> read_turn('Let me see. <tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>')
     ToolTurn(thinking=None, content='Let me see.', calls=[ToolCall(name='add', arguments={'a': 1}, wrong='')])

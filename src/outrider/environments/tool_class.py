@@ -81,7 +81,8 @@ def tool_schemas(factory: str, loaded: ToolClass) -> tuple[dict[str, Any], ...]:
 
 
 class MakeToolEnvironment:
-    """Picklable function that creates environments of a tool class. When unpickled, it imports the class again."""
+    """Picklable function that creates a :class:`ToolEnvironment` from a class. When unpickled, it imports the class
+    again."""
 
     def __init__(self, factory: str, rewards: Sequence[str], success_at: float, most_bytes: int) -> None:
         self._where = (factory, list(rewards), success_at, most_bytes)
@@ -95,8 +96,8 @@ class MakeToolEnvironment:
 
 
 class ToolEnvironment(Environment):
-    """An environment whose tools are the methods of a class. ``Problem.answer`` holds the problem's table row; the
-    row's fields are the arguments of ``reset``.
+    """An environment whose tools are the methods of a class. ``Problem.answer`` holds the problem's row of the data
+    set; the row's fields are the arguments of ``reset``.
 
     The text that ``reset`` returns is part of the prompt, so all environments of a problem must start in the same way.
     For this reason, the random generators of Python and NumPy get the same seed for all rollouts of a problem. A turn

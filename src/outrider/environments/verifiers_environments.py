@@ -91,8 +91,8 @@ class _Process:
 
 
 class _Episode:
-    """One rollout's episode. ``name`` identifies the episode in its process; ``deadline`` is the time limit for the
-    next answer.
+    """One rollout's episode. ``name`` identifies the episode in its process. Until ``deadline`` the process must answer
+    the last request; the deadline is infinite if no request is open.
     """
 
     def __init__(self, process: _Process, name: str, problem: Problem) -> None:
@@ -133,10 +133,11 @@ class VerifiersEnvironments:
         self._failed: dict[Key, Failed] = {}
 
     def about(self) -> _Said:
-        """Facts about the loaded environment.
+        """Return facts about the loaded environment, as a mapping.
 
-        ``ready`` is the version of the package ``verifiers``. ``tasks`` is the number of tasks, or None for an endless
-        taskset. ``keys`` lists the ids (``key``) of the first 64 tasks, or of the first 8 tasks of an endless taskset.
+        The key ``ready`` has the version of the package ``verifiers``. ``tasks`` is the number of tasks, or None for an
+        endless taskset. ``keys`` lists the ids (``key``) of the first 64 tasks, or of the first 8 tasks of an endless
+        taskset.
         """
         self._running()
         return self._about
@@ -218,8 +219,8 @@ class VerifiersEnvironments:
             self._failed[key] = Failed("its process died")
 
     def _sort(self, found: dict[Key, Reply | Failed], heard: Sequence[_Said]) -> None:
-        """Add a message to ``found`` if its episode waits for an answer; keep other messages of open episodes for
-        later."""
+        """Sort the messages ``heard`` from the process. If an episode has an open request, its message is the answer,
+        and is added to ``found``. Other messages of running episodes are kept for later."""
         named = {one.name: (key, one) for key, one in self._episodes.items()}
         for said in heard:
             key, episode = named.get(said["key"], (None, None))

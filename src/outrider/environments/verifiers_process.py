@@ -75,7 +75,7 @@ class Channel:
 
 def kill_marked(mark: str) -> None:
     """Kill all processes that inherited ``mark`` in their environment variables, except the caller. These processes may
-    belong to other process sessions (``setsid``), as the package's servers do.
+    belong to other process sessions (``setsid``), as the servers of the package ``verifiers`` do.
 
     This works only on Linux, where a process can read the environment variables of other processes.
     """
@@ -88,7 +88,8 @@ def kill_marked(mark: str) -> None:
 
 
 def _kill_pass(wanted: bytes) -> bool:
-    """Search once for marked processes and kill them. Return whether any was found."""
+    """Search once for processes with the environment variable ``wanted`` (``NAME=value``), and kill them. Return
+    whether any was found."""
     found = False
     for shown in Path("/proc").glob("[0-9]*/environ"):
         pid = int(shown.parent.name)

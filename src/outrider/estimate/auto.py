@@ -5,12 +5,12 @@ Sampling and learning do not need their memory at the same time, so the values f
 
 - ``sample.rows``: the largest of 1,024, 512, 256, … that fits.
 - ``learn.micro_tokens`` and ``learn.gradient_checkpointing``: the largest micro-batch that fits without recomputation
-  of activations: 16,384, 8,192, 4,096 or 2,048 tokens. On a CPU, the largest size is 4,096, because of the cache. If
-  none of these sizes fits, activations are recomputed, which takes a third more time. If none of these sizes fits with
-  recomputation either, micro-batches become smaller.
+  of activations: 16,384, 8,192, 4,096 or 2,048 tokens. On a CPU, the largest size is 4,096. If none of these sizes
+  fits, activations are recomputed, which takes a third more time. If none of these sizes fits with recomputation
+  either, micro-batches become smaller.
 - ``engine.sampler.memory``, if vLLM runs inside the training processes: enough for vLLM's weights, its buffers and the
   KV cache of a step, but no more than the learner leaves free.
-- ``train.ranks``, if it is 0 (default number) on a CPU: fewer processes, but only if no other values make the run fit.
+- ``train.ranks``, if it is 0 on a CPU: fewer processes than by default, but only if the run does not fit otherwise.
 
 A tenth of the memory stays free for parts that the estimate omits. If no values fit, this tenth is used as well.
 """
@@ -79,8 +79,9 @@ def choose(
         recorded: for a resumed run, the recipe with which the run was started. The values of this recipe are kept.
         devices: the devices whose memory the run must fit; None: the devices of this machine.
 
-    If no values fit, the smallest values are chosen; the error about missing memory then suggests other changes. If the
-    model or the memory is unknown, the values are 256 rows, micro-batches of 16,384 tokens, and no recomputation.
+    If no values fit into memory, the values that need the least memory are chosen. If the model's dimensions or the
+    memory of the devices is unknown, the values are ``sample.rows`` 256, ``learn.micro_tokens`` 16,384,
+    ``engine.sampler.memory`` 0.5, and no recomputation of activations.
     """
     keys = auto_keys(recipe)
     if not keys:
@@ -128,7 +129,7 @@ def _value(recipe: Recipe, key: str) -> Any:
 
 
 def _defaults(keys: list[str]) -> Dotted:
-    """Return the values that are used if the model or the memory is unknown."""
+    """Return the option values that are used if the model's dimensions or the memory of the devices is unknown."""
     every = {
         "sample.rows": ROWS,
         "learn.micro_tokens": MICRO_TOKENS,
@@ -162,8 +163,8 @@ def _fastest(room: _Room) -> Dotted:
 
 
 def _fastest_in(room: _Room, ranks: Dotted, size: int) -> tuple[Dotted, bool]:
-    """Return the fastest values that need at most ``size`` bytes, and True. If no values fit, return the smallest
-    values and False.
+    """Return the option values of the fastest run that needs at most ``size`` bytes, and True. If every run needs more,
+    return the option values of the run that needs the least memory, and False.
     """
 
     def fits(values: Dotted) -> bool:
@@ -183,8 +184,8 @@ def _fastest_in(room: _Room, ranks: Dotted, size: int) -> tuple[Dotted, bool]:
 
 
 def _ranks(room: _Room) -> Iterator[Dotted]:
-    """Yield an empty mapping (no change) and then, on a CPU, smaller numbers of processes. If the recipe or another
-    launcher sets the number, yield only the empty mapping.
+    """Yield an empty mapping (no change) and then, on a CPU, smaller numbers of processes. If the recipe or a launcher
+    such as torchrun sets the number of processes, yield only the empty mapping.
     """
     yield {}
     open_ = room.devices.host and not room.recipe.train.ranks and started_by_another(0) is None
@@ -219,7 +220,7 @@ def _learning(room: _Room) -> Iterator[Dotted]:
 
 
 def _vllm_share(room: _Room, part: float) -> Dotted:
-    """Return the share of a device's memory that vLLM needs for the KV cache of a fraction ``part`` of a step's
+    """Return the share of a device's memory that vLLM needs if its KV cache holds the fraction ``part`` of a step's
     rollouts. On a CPU, the share covers the vLLM engines of all processes.
     """
     if "engine.sampler.memory" not in room.keys:

@@ -51,7 +51,8 @@ def lacking(recipe: Recipe, config: Mapping[str, Any] | None) -> str | None:
     """Return why a run does not fit into memory, and which options would help. Return None if the run fits, or if it is
     unknown whether the run fits.
 
-    Unlike ``estimate``, this function also counts a step's responses, which rank 0 keeps until the update.
+    Unlike ``estimate``, this function also counts the host memory for a step's responses, which rank 0 keeps until the
+    update.
     """
     rollouts, _ = most_rollouts(recipe.explore, recipe.train.problems)
     responses, there = rollouts * (_ROLLOUT + _TOKEN * recipe.sample.max_tokens), host_share()
@@ -126,7 +127,8 @@ def _unknown_targets(recipe: Recipe, shape: DecoderShape) -> list[str]:
 
 
 def layout_of(recipe: Recipe, devices: Devices | None) -> Layout:
-    """Return the layout (number and kind) of the processes that ``launch`` or torchrun starts for a run."""
+    """Return how many processes ``launch`` or torchrun starts for a run, whether they shard the model, and whether they
+    use GPUs."""
     on_gpus = devices is not None and not devices.host
     asked = started_by_another(recipe.train.ranks) or recipe.train.ranks
     processes = asked or (1 if on_gpus else ranks_on_cpu(len(usable_cores()), recipe.samples_apart))

@@ -71,8 +71,8 @@ def vllm_share(recipe: Recipe) -> float:
 
 
 def _sleeps(recipe: Recipe) -> bool:
-    """Whether vLLM always sleeps (frees its memory) while the learner computes. For recipes that read entropies, the
-    learner computes the entropies while vLLM is awake."""
+    """Whether vLLM always sleeps (frees its memory) while the learner computes. This is False if the recipe needs token
+    entropies, since the learner computes entropies while vLLM is awake."""
     sampler = recipe.engine.sampler
     return isinstance(sampler, Vllm) and sampler.sleep and not recipe.reads_entropies
 
@@ -118,8 +118,8 @@ def least(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) 
     """Return the smallest set of changes that makes the run fit, as text, and the bytes that the run then needs. Return
     None if no set of changes is enough.
 
-    Sets of equal size are tried in this order: changes that do not affect results, bfloat16 compute, and LoRA instead
-    of full training.
+    Among sets of equal size, sets of changes that do not affect results are tried first. Bfloat16 compute comes next,
+    and LoRA instead of full training comes last.
     """
     options = [found for kind in _CHANGES if (found := list(kind(setup, shape, devices)))]
     for count in range(1, len(options) + 1):

@@ -86,15 +86,15 @@ ALONE = Layout()
 
 
 class Memory(NamedTuple):
-    """The bytes that a process needs, by part of the memory.
+    """The bytes that a process needs for each kind of data, such as weights or KV cache.
 
     Attributes:
-        held: parts that are on the device throughout training.
-        phases: for each phase (such as sampling or learning), the parts that are on the device only during this phase.
+        held: data that are on the device throughout training.
+        phases: for each phase (such as sampling or learning), the data that are on the device only during this phase.
         host: shards that are in host memory instead of on the device.
         loading: host memory that every process needs to load the whole model before the model is sharded.
-        checking: additional host memory of the process that compares the model's forward-pass implementations and
-            chooses one: in bfloat16, a copy of the matmul weights.
+        checking: additional host memory of the process that chooses one of the model's forward-pass implementations. If
+            a sharded learner computes in bfloat16, this is a copy of the matmul weights, otherwise 0.
     """
 
     held: dict[str, int]
@@ -115,8 +115,8 @@ class Memory(NamedTuple):
 
 
 def most_rollouts(stages: Sequence[Stage], problems: int) -> tuple[int, list[str]]:
-    """Return a step's maximum number of rollouts, and the names of the stages that it does not count: the first stage
-    without a maximum, and all later stages.
+    """Return the maximum number of rollouts in a step, and the names of the exploration stages whose rollouts this
+    number does not include. These are the first stage without a maximum number of rollouts, and all later stages.
     """
     bounds, most = Bounds(), 0
     for i, stage in enumerate(stages):
@@ -130,7 +130,7 @@ def most_rollouts(stages: Sequence[Stage], problems: int) -> tuple[int, list[str
 def memory(
     recipe: Recipe, shape: DecoderShape, model_type: str, layout: Layout = ALONE, evaluating: bool = False
 ) -> Memory:
-    """Return the bytes that a process needs, by part of the memory. With ``evaluating``, include the memory for
+    """Return the bytes that a process needs for each kind of data. With ``evaluating``, include the memory for
     evaluations."""
     whole, trained, low = shape.parameters, trained_parameters(recipe, shape), number_bytes(recipe)
     lora = recipe.policy.lora is not None
@@ -228,8 +228,8 @@ def _sampling(recipe: Recipe, shape: DecoderShape, evaluating: bool) -> dict[str
 
 
 def _learning(recipe: Recipe, shape: DecoderShape, layout: Layout) -> dict[str, int]:
-    """Return the bytes of each part at the learner's peak memory. If activations are recomputed, the peak is in the
-    backward pass of the head or of a layer."""
+    """Return the bytes that each kind of data needs at the time when the learner needs the most memory. If activations
+    are recomputed, this time is in the backward pass of the head or of a layer."""
     low, adapter = number_bytes(recipe), recipe.policy.lora is not None
     longest = wave(recipe, shape)[1]
     tokens = max(recipe.learn.tokens_of_a_pass, longest)

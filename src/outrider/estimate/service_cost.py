@@ -1,10 +1,11 @@
 """Estimates the tokens and the cost of a run on a paid service.
 
 *Sampled* tokens are generated tokens. *Prefilled* tokens are prompts and prefixes of branches, which the model only
-reads. Prefilled tokens count once per request, however many rollouts the request has. Prompts with their responses are
-prefilled as well if the objective has an off-policy correction or is not one of the service's named losses. *Trained*
-tokens are the tokens of prompts and responses, counted in every pass with a gradient. All counts are upper bounds:
-every response has ``sample.max_tokens`` tokens, and every rollout is one request.
+reads. Prefilled tokens count once per request, however many rollouts the request has. Responses, with their prompts,
+are prefilled as well if the objective has an off-policy correction, or if the service has no built-in loss for the
+objective. *Trained* tokens are the tokens of prompts and responses, counted in every pass with a gradient. All counts
+are upper bounds, computed as if every response had ``sample.max_tokens`` tokens and every rollout were a separate
+request.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def amounts(recipe: Recipe) -> Amounts:
 
     The number of evaluations that ``train.evaluate_every`` causes is computed as if all responses had the maximum
     length. Shorter responses allow more steps, and therefore more evaluations. If only ``train.seconds`` limits the
-    run, these evaluations are not counted.
+    run, the evaluations of ``train.evaluate_every`` are not counted.
     """
     train, evaluate = recipe.train, recipe.evaluate
     rollouts, unbounded = most_rollouts(recipe.explore, train.problems)

@@ -47,7 +47,7 @@ def raised(
     """Add ``total`` units to ``counts_P``, each to the problem with the largest gain.
 
     ``gain(i, n)`` is the gain of raising problem ``i`` from ``n`` to ``n + 1``. If each problem's gains decrease with
-    ``n``, the result has the largest possible sum of gains. No problem gets more than ``most``, so fewer than ``total``
+    ``n``, the result has the largest possible sum of gains. No count is raised above ``most``, so fewer than ``total``
     units may be allocated. Ties go to the smaller value in ``ties_P``. If ``among`` is given, only the problems with
     these indices get units.
 

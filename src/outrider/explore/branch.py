@@ -30,9 +30,10 @@ class Branch(Stage):
     of each pivot.
 
     - ``which`` selects the rollouts that may be branched. ``failed``: rollouts without success, including truncated
-      rollouts. ``all``: every rollout. ``by_accuracy``: ``ceil(n e^-acc)`` of a problem's n roots (rollouts from the
-      prompt), and all branches of the chosen roots. Here ``acc`` is the share of successful roots. If fewer roots
-      succeeded than failed, all successes and random failures are chosen; otherwise, all failures and random successes.
+      rollouts. ``all``: every rollout. With ``by_accuracy``, ``ceil(n e^-acc)`` of a problem's ``n`` roots (rollouts
+      from the prompt) may be branched, and all branches of these roots; ``acc`` is the share of roots that succeeded.
+      If fewer roots succeeded than failed, all successes and random failures are chosen; otherwise, all failures and
+      random successes.
     - In each of ``rounds`` rounds, ``segment`` defines the cuts (:mod:`outrider.explore.segment`). Then ``select``
       picks up to ``pivots`` cuts per rollout, tree or problem, depending on the selector. Later rounds may also branch
       the branches of earlier rounds.
@@ -44,15 +45,15 @@ class Branch(Stage):
     A branch has its parent's context and prompt, and its prefix is the beginning of ``parent.response_ids``. A branch
     from a pivot at the prompt is a new root. The verifier's verdict decides success; a rollout that the verifier could
     not score is neither a failure nor a success. Rollouts that an earlier stage excluded are not branched. Rollouts
-    whose context is excluded from training are not branched either, since their branches would be excluded too.
+    that are never trained on, such as greedy rollouts, are not branched either: their branches would not be trained on.
 
     Metrics of a step: ``pivots`` is the number of branch points, and ``branches`` is the number of sampled branches.
     ``no_candidate`` counts rollouts, trees or problems (depending on the selector) in which no branch can start.
-    ``excluded`` counts rollouts that were not branched, since their context is excluded from training. ``capped``
-    counts branches removed by the cap. Some selectors branch until every problem has ``width`` rollouts; ``short``
-    counts the rollouts that are missing at the end. ``ratio`` is the mean relative depth of the pivots. Among the
-    pivots in failed rollouts, ``recovered`` is the share with a successful branch. The selector adds its own metrics. A
-    mean without values is NaN.
+    ``excluded`` counts rollouts that were not branched because they are never trained on. ``capped`` counts branches
+    removed by the cap. Some selectors branch until every problem has ``width`` rollouts; ``short`` counts the rollouts
+    that are missing at the end. ``ratio`` is the mean position of the pivots, as a fraction of the response's length.
+    Among the pivots in failed rollouts, ``recovered`` is the share with a successful branch. The selector adds its own
+    metrics. A mean without values is NaN.
 
     Degenerate cases: the stage requests nothing for an empty group, for a response of at most one token or, with
     ``which: failed``, for a group without failures. If there are fewer cuts than ``pivots``, there are fewer branches.
@@ -60,9 +61,9 @@ class Branch(Stage):
     Sources: DEEP-GRPO (arXiv 2602.14169) section 4.3 and algorithm 1, with one pivot (P = 1) and eight branches (B =
     8). Our choices: a branch keeps at least one response token, unless the selector allows the prompt as a pivot. (The
     released code also branches at the prompt.) Whether a rollout failed depends on its verdict, never on its shaped
-    reward. ``by_accuracy`` follows AttnRL (arXiv 2509.26628). AttnRL drops solved problems with low attention scores.
-    This filter is not implemented, so solved problems are branched like any other. The selectors' docstrings describe
-    TreeRL, Tree-GRPO and TreePO.
+    reward. ``by_accuracy`` follows AttnRL (arXiv 2509.26628). AttnRL drops solved problems whose responses have low
+    attention scores. This filter is not implemented, so solved problems are branched like any other. The selectors'
+    docstrings describe TreeRL, Tree-GRPO and TreePO.
 
     >>> Branch(segment={"chunk": {"tokens": 8}}, select="surprisal", branches=2).model_dump()["select"]
     {'surprisal': {}}
@@ -112,7 +113,7 @@ class Branch(Stage):
     stream: str = Field(
         "branch",
         min_length=1,
-        description="name of the loss stream (a separately weighted part of the loss) in which branches are trained",
+        description="name of the loss stream (a separately weighted part of the loss) that contains the branches",
     )
     _tally: Counter[str] = PrivateAttr(default_factory=Counter)
 

@@ -23,9 +23,9 @@ class Choose(PlansAhead, Stage):
         \mathrm{probability} = \max\left(\mathrm{floor}, \min\left(1,
         \frac{\mathrm{value}}{\mathrm{enough} \cdot \mathrm{best}}\right)\right)
 
-    where p is the pass rate, F the gradient noise per rollout and c the number of tokens per rollout, all predicted by
-    :class:`~outrider.explore.pass_rate_model.PassRateModel`. A level's value is the value of a new problem with this
-    difficulty level, and ``best`` is the highest value of all levels.
+    Here p is the problem's pass rate, F the gradient noise per rollout, and c the number of tokens per rollout; all
+    three are predicted by :class:`~outrider.explore.pass_rate_model.PassRateModel`. ``best`` is the highest value that
+    a new problem of any difficulty level would have.
 
     The formula for the value is motivated as follows. If gradient noise dominates, an update step of fixed norm changes
     the objective by :math:`\sum_i w_i C_i / (\sum_i w_i^2 N_i / n_i)^{1/2}`. Problem i has weight :math:`w_i` and
@@ -39,10 +39,10 @@ class Choose(PlansAhead, Stage):
     [0.3, 1.1]. Accepting only the best problems would improve the policy on those problems alone, so every problem
     whose value exceeds ``enough`` times the best value is accepted.
 
-    If ``k`` is above 1, the value includes the factor :math:`k (1 - p)^{k-1}`, the derivative of :math:`1 - (1 - p)^k`,
-    which is the weight of a problem in the pass@k objective (credit ``passk`` with ``variant: training`` also divides
-    by a standard deviation). With this factor, nearly solved problems have low values. The factor is our choice; it
-    does not follow from the argument above, in which the weights :math:`w_i` cancel.
+    If ``k`` is above 1, the value includes the factor :math:`(1 - p)^{k-1}`, so nearly solved problems have low values.
+    Up to the constant k, this factor is a problem's weight in the pass@k objective, the derivative of :math:`1 - (1 -
+    p)^k`. (Credit ``passk`` with ``variant: training`` also divides by a standard deviation.) The factor is our choice;
+    it does not follow from the argument above, in which the weights :math:`w_i` cancel.
 
     Because of the selection, the gradient is biased towards problems with short responses and moderate pass rates.
     Problems that are too hard are mostly refused until the policy improves on easier problems. Because of ``floor``,
@@ -52,9 +52,10 @@ class Choose(PlansAhead, Stage):
 
     The stage learns from every rollout that the verifier could score, including rollouts in dropped groups. Branches
     and rollouts with hints or in-context examples are ignored. Degenerate cases: all problems are accepted in the first
-    step. All problems are also accepted if they are all new and have the same level, or if every level has value 0. A
-    level's noise F is 0 if every sampled token had probability 1; its value then counts as 0. The random draw depends
-    on the run's seed, the step, the problem, and the number of times that the problem was offered in this step.
+    step. All problems are also accepted if they are all new and have the same difficulty level, or if the value is 0 at
+    every difficulty level. If F is 0, because every sampled token had probability 1, the value counts as 0. The random
+    draw depends on the run's seed, the step, the problem, and the number of times that the problem was offered in this
+    step.
 
     >>> Choose().floor
     0.02
@@ -65,8 +66,8 @@ class Choose(PlansAhead, Stage):
         gt=0,
         le=1,
         description=(
-            "predicted improvement of the objective per token from which a problem is always accepted, as a fraction "
-            "of the best difficulty level's predicted improvement"
+            "fraction of the best difficulty level's predicted improvement per token; problems with at least this "
+            "predicted improvement are always accepted"
         ),
     )
     k: int = Field(

@@ -31,9 +31,9 @@ class Commit(Stage):
     target, every problem within ``[low, high]`` is accepted, and no new problems are taken.
 
     With ``evict``, a problem is evicted (skipped in later steps) after a step in which all of its rollouts (at least
-    two) succeeded. If an evicted problem comes up a third time in one step, the whole training set has come up since
-    its first time. The problem is then accepted again (metric ``recalled``). Problems that were too hard are not
-    evicted, so they can be sampled again. The last 100,000 evicted problems are remembered.
+    two) succeeded. An evicted problem that comes up for the third time in one step is accepted again (metric
+    ``recalled``), since by then the whole training set must have come up. Problems that were too hard are not evicted,
+    so they can be sampled again. The last 100,000 evicted problems are remembered.
 
     The pass rate counts only rollouts that the verifier could score. Branches and rollouts with hints or in-context
     examples are ignored. Degenerate cases: for an empty batch the stage requests nothing. Groups that an earlier stage
@@ -141,8 +141,8 @@ class Commit(Stage):
         return [SampleRequest(group.problem, n=self.n) for group in within if group.id in self._committed]
 
     def fate(self, group: Group) -> str:
-        """Return the reason to drop a problem after its pilot, or an empty string if its pass rate is within ``[low,
-        high]``.
+        """Return the reason to drop a problem after its first rollouts, or an empty string if their pass rate is within
+        ``[low, high]``.
         """
         rate = pass_rate(group)
         if rate is None:
@@ -177,7 +177,7 @@ class Commit(Stage):
         return numbers
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the evicted problems, oldest first."""
+        """Return the ids of problems that are skipped because all their rollouts succeeded, oldest first."""
         return {"evicted": list(self._evicted)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

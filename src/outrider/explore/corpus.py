@@ -45,7 +45,7 @@ class Corpus:
 
     def learn(self, groups: Sequence[Group]) -> int:
         """Store each group's last success without its thinking (``<think>…</think>``); return the number of old entries
-        removed. Successes without other text are skipped.
+        removed. Successes that contain only thinking are skipped.
 
         Groups are processed in order of problem id, so batch order does not matter.
         """

@@ -29,8 +29,8 @@ class Cures(Allocation):
 
     The step's budget, ``n`` times the number of problems, is allocated in proportion to ``w``, with ``min_n`` to
     ``max_n`` rollouts per problem (:func:`share_out`). The numbers of rollouts sum to exactly the budget. A new problem
-    has the weight of the prior, so a step with only new problems is allocated uniformly. In ``explore``, ``cures``
-    comes first, in place of ``uniform``.
+    has the weight of the prior, so a step with only new problems is allocated uniformly. In a recipe, this stage
+    replaces ``uniform``, which samples the first rollouts.
 
     The stage learns from every rollout that the verifier could score, including rollouts in dropped groups. Branches
     and rollouts with hints or in-context examples are ignored. Degenerate cases: for an empty batch the stage requests

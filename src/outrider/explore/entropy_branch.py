@@ -30,30 +30,31 @@ class EntropyBranch(Stage):
     .. math:: P_t = \mathrm{clip}(\alpha + \beta \, \Delta H_t, 0, 1), \qquad \Delta H_t = H_t - H_0
 
     Here H_t is the mean entropy, in nats, of the first ``tokens`` sampled tokens after boundary t (fewer at a path's
-    end). H_0 is the same mean at the start of the path's root (the rollout from the prompt with which the path begins).
-    A path that branches gets ``branches`` continuations from the boundary. With ``threshold`` nothing is random: a path
-    branches if ``alpha + beta ΔH`` exceeds the threshold.
+    end). H_0 is the same mean at the start of the path's root (the rollout from the prompt whose first tokens the path
+    shares). A path that branches gets ``branches`` continuations from the boundary. With ``threshold`` nothing is
+    random: a path branches if ``alpha + beta ΔH`` exceeds the threshold.
 
     Boundaries are processed in order, until a problem has ``total`` rollouts. First comes the first boundary of every
     path, then the second boundary of every path (including new branches), and so on. When no path reaches the next
-    boundary, the remaining rollouts start from the prompt. Every problem therefore ends with exactly ``total`` rollouts
-    (M in the paper), including rollouts of earlier stages. There are two exceptions: a problem that already has more
-    rollouts keeps all of them, and a problem that an earlier stage excluded gets no new rollouts. If too few rollouts
-    remain for all paths that branch at a boundary, a seeded random order decides which paths branch. For single-turn
-    tasks, ``segment: {delimiter: …}`` gives boundaries between reasoning steps.
+    boundary, the remaining rollouts start from the prompt. Every problem therefore ends with exactly ``total``
+    rollouts, including rollouts of earlier stages. There are two exceptions: a problem that already has more rollouts
+    keeps all of them, and a problem that an earlier stage excluded gets no new rollouts. If too few rollouts remain for
+    all paths that branch at a boundary, a seeded random order decides which paths branch. For single-turn tasks,
+    ``segment: {delimiter: …}`` gives boundaries between reasoning steps.
 
-    Source: ARPO (arXiv 2507.19849) section 3.1. The released scripts use N = 8 initial rollouts, M = 16 rollouts in
-    total, one additional path per branch point, k = 20, alpha 0.5 and beta 0.2. Deviations:
+    Source: ARPO (arXiv 2507.19849) section 3.1. The released scripts use 8 initial rollouts, 16 rollouts in total, one
+    continuation per branch point, 20 tokens for the mean entropy, alpha 0.5 and beta 0.2. Deviations:
 
     - Scale: the paper normalises ΔH by the vocabulary size. The released code sums the entropy of 20 tokens over the 10
-      most likely ids and divides by ln V. Here the entropy is a mean in nats over the whole distribution, and beta has
-      the equivalent value ``0.2 * 20 / ln(152 000) = 0.335``.
+      most likely ids and divides by ln V. Here each token's entropy, in nats, is that of the whole distribution, and
+      the mean over tokens is used. The equivalent beta is ``0.2 * 20 / ln(152 000) = 0.335``.
     - Start: in the released code, H_0 of a branch is measured at the branch point.
     - Place: the released code measures entropy in the turn before the tool's response, and branches after the response.
       Here entropy is measured after the tool's response, as in the paper, and paths also branch there.
     - Randomness: the paper compares P with a threshold; the released code, and the default here, compare P with a
       uniform random number.
-    - Filling up: the released code adds one new rollout per turn; here all missing rollouts are added at once.
+    - Rollouts from the prompt: if rollouts are missing, the released code adds one per turn; here all are added at the
+      end.
 
     Degenerate cases: an empty group gets ``total`` new rollouts. An empty response has no boundary.
 
@@ -116,9 +117,7 @@ class EntropyBranch(Stage):
     stream: str = Field(
         "main",
         min_length=1,
-        description=(
-            "name of the loss stream (a separately weighted part of the loss) in which the new rollouts are trained"
-        ),
+        description="name of the loss stream (a separately weighted part of the loss) that contains the new rollouts",
     )
     _level: int = PrivateAttr(0)
     _chains: dict[str, SegmentedRollout] = PrivateAttr(default_factory=dict)

@@ -78,8 +78,8 @@ class Explorer:
         self._share(self._prepare)
 
     def explore(self, step: int, problems: int, draw: Draw, progress: float = 0.0) -> Explored:
-        """Run one step: take problems, then let each stage plan from the groups so far until the stage requests no more
-        rollouts.
+        """Run one step: take problems, then run the stages one after the other. Each stage is asked repeatedly for
+        requests, which may depend on all rollouts so far, until the stage requests no more rollouts.
 
         Raises:
             UserError: the task has too few distinct problems, or stages refuse too many problems.

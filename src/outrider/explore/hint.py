@@ -24,18 +24,18 @@ SHORTEST = 10  # characters; shorter hints are not useful
 class Hint(Stage):
     """Samples ``n`` rollouts per problem, from a prompt that contains the beginning of the problem's solution.
 
-    The solution comes from the task (``metadata["solution"]``; for tables, the field that the task option ``solution``
-    names). Text in ``<think>…</think>`` is removed. The run is divided into parts of equal length, one for each entry
-    of ``shares``. The entry is the fraction of the solution's characters that is revealed in that part. Rollouts are
-    trained with the prompt that they were sampled from, so the importance ratio starts at 1. The filled ``template``
-    replaces the question within the prompt, so any text around the question remains. If the task gives no question
-    (``metadata["question"]``), the filled template replaces the whole prompt. Evaluation uses no stages and therefore
-    no hints.
+    The solution is the problem's ``metadata["solution"]``. If the problems come from a table, the task's option
+    ``solution`` names the table's field. Text in ``<think>…</think>`` is removed. The run is divided into parts of
+    equal length, one for each entry of ``shares``. The entry is the fraction of the solution's characters that is
+    revealed in that part. The learner uses the prompt with the hint, from which the rollout was sampled, so the
+    importance ratio starts at 1. The filled ``template`` replaces the question within the prompt, so any text around
+    the question remains. If the task gives no question (``metadata["question"]``), the filled template replaces the
+    whole prompt. Evaluation prompts contain no hints.
 
-    Hinted rollouts do not show how often the policy solves a problem without hints, so records mark them with the
-    context ``seeded``. Later stages do not count them in pass rates, and reports show no trend of success over steps. A
-    step's metrics (``success``, ``solved``, ``reward``) include hinted rollouts. New problems that a later stage adds
-    have prompts without hints.
+    Hinted rollouts do not show how often the policy solves a problem without hints. Later stages therefore do not count
+    them in pass rates, and the run's report shows no trend of the success rate. In rollout files, the column
+    ``context`` of hinted rollouts is ``seeded``. A step's metrics (``success``, ``solved``, ``reward``) include hinted
+    rollouts. New problems that a later stage adds have prompts without hints.
 
     Degenerate cases: the prompt has no hint if the problem has no solution, if the hint has fewer than ten characters,
     or if the prompt leaves no room for the longest response. ``unhinted`` counts these rollouts. A problem that already

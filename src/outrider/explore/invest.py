@@ -23,10 +23,11 @@ from outrider.record import Group, Problem, SampleRequest, identity_seed
 class Invest(PlansAhead, Stage):
     r"""Allocates the token budget of ``n`` rollouts per problem so that the step's gradient variance is minimal.
 
-    The objective is explicit: the mean over problems of :math:`U_k(p) = 1 - (1 - p)^k`. With advantages from
-    ``stated_goal`` (:class:`~outrider.credit.stated_goal.StatedGoal`, same k), the gradient estimate is unbiased for
-    any number of rollouts that does not depend on their outcomes. An allocation that depends only on earlier steps
-    therefore changes the variance and never the objective. The variance contributed by ``n`` rollouts of a problem is
+    The objective is explicit: the mean over problems of :math:`U_k(p) = 1 - (1 - p)^k`. If advantages come from the
+    credit component ``stated_goal`` (:class:`~outrider.credit.stated_goal.StatedGoal`) with the same ``k``, the
+    gradient estimate is unbiased. The only condition is that the number of a problem's rollouts does not depend on
+    their outcomes. An allocation that depends only on earlier steps therefore changes the variance and never the
+    objective. The variance contributed by ``n`` rollouts of a problem is
 
     .. math:: F \, \mathrm{E}[A^2] / n
 
@@ -48,15 +49,16 @@ class Invest(PlansAhead, Stage):
     and fixed weights to combine the rounds. We have not tried this alternative.
 
     The stage learns from every rollout that the verifier could score, including rollouts in dropped groups. Branches
-    and rollouts with hints or in-context examples are ignored. In ``explore``, ``invest`` comes first, in place of
-    ``uniform``. With a baseline other than ``stated_goal``, the number of rollouts may affect the objective. Degenerate
-    cases: every problem gets ``n`` rollouts in the first step, and also if the predicted variance of every problem is
-    0. For an empty batch the stage requests nothing. Problems that already have rollouts get no further rollouts. If
-    all problems have ``max_n`` rollouts, the rest of the token budget is not spent (metric ``unspent``).
+    and rollouts with hints or in-context examples are ignored. In a recipe, this stage replaces ``uniform``, which
+    samples the first rollouts. With a baseline other than ``stated_goal``, the number of rollouts may affect the
+    objective. Degenerate cases: every problem gets ``n`` rollouts in the first step, and also if the predicted variance
+    of every problem is 0. For an empty batch the stage requests nothing. Problems that already have rollouts get no
+    further rollouts. If all problems have ``max_n`` rollouts, the rest of the token budget is not spent (metric
+    ``unspent``).
 
     Raises:
         ValidationError: ``k <= min_n <= n <= max_n`` does not hold.
-        ValueError: the recipe's credit ``stated_goal`` has a different ``k``.
+        ValueError: the recipe's ``credit`` contains ``stated_goal`` with another ``k`` than this stage.
 
     >>> Invest(k=2).min_n
     2
@@ -71,7 +73,9 @@ class Invest(PlansAhead, Stage):
         ),
     )
     min_n: int = Field(
-        2, ge=2, description="minimum number of rollouts per problem in a training step; must be at least k"
+        2,
+        ge=2,
+        description="minimum number of rollouts per problem in a training step; at least the k of the pass@k objective",
     )
     max_n: int = Field(64, ge=2, description="maximum number of rollouts per problem in a training step")
     k: int = Field(1, ge=1, description="k of the pass@k objective whose gradient variance is minimised")

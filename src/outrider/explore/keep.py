@@ -27,25 +27,24 @@ class Keep(Stage):
     r"""Keeps at most ``most`` responses per step, and drops all others with a reason: ``incorrect``, ``unscorable`` or
     ``beyond the most``.
 
-    Successes that no earlier stage excluded are ranked by a mean over their tokens, highest first. ``by`` names the
-    quantity:
+    Successes that no earlier stage excluded are ranked by one of three measures (option ``by``), highest first:
 
-    * ``entropy``: the entropy during sampling;
-    * ``branching``: the rollout branching factor, the smallest number of tokens with a total probability of at least
-      ``mass``, at temperature 1; needs a forward pass of the policy;
-    * ``chance``: a random number seeded by the rollout, which also breaks ties.
+    * ``entropy``: the mean entropy per token, from sampling;
+    * ``branching``: the mean branching factor per position, which is the smallest number of tokens with a total
+      probability of at least ``mass``, at temperature 1; needs a forward pass of the policy;
+    * ``chance``: a random number per response. The other measures use this number to break ties.
 
     Tokens after the end of the first ``\boxed{…}`` are ignored, since they are not trained on (``until_box``).
 
     Of the ``n`` kept responses, :math:`\lfloor \mathrm{noise}\; n \rfloor` are failures (fewer if there are not
-    enough), ranked in the same way, and all others are successes. ``n`` is the largest number, up to ``most``, for
-    which there are enough successes. ``per_problem`` limits a problem's successes and, separately, its failures.
+    enough), ranked in the same way, and all others are successes. ``n`` is ``most``, or less if there are too few
+    successes. ``per_problem`` limits a problem's successes and, separately, its failures.
 
     The stage does not sample rollouts. Degenerate cases: if no response succeeds, no response is kept.
 
-    Source: rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1. Our choices: we read the report's 5 %
-    as a share of the training data (the report could also mean 5 % of the failures). Successes and failures are both
-    ranked. For ``branching``, the token with which the total reaches ``mass`` is counted too.
+    Source: rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1. Our choices: the report adds 5 %
+    failures, which we read as 5 % of the training data. (The report could also mean 5 % of all failures.) Successes and
+    failures are both ranked. For ``branching``, the token with which the total reaches ``mass`` is counted too.
     """
 
     most: int | None = Field(

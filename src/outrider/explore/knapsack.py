@@ -19,9 +19,9 @@ def value(n: int, p: float) -> float:
     """Return ``V(n, p) = (1 - p^n - (1 - p)^n) p (1 - p)^2``, the value of ``n`` rollouts of a problem with pass rate
     ``p``.
 
-    The value is the probability of a mixed group times the first-order increase of ``p``. A mixed group has both
-    successes and failures, and therefore a gradient. The value is concave in ``n``, and 0 if ``n`` is 1 or if ``p`` is
-    0 or 1.
+    The value is the probability that the group is mixed, times the first-order increase of ``p`` in a gradient step. A
+    mixed group has both successes and failures, and therefore a gradient. The value is concave in ``n``, and 0 if ``n``
+    is 1 or if ``p`` is 0 or 1.
 
     >>> value(2, 0.5), value(1, 0.5), value(8, 0.0)
     (0.0625, 0.0, 0.0)
@@ -49,14 +49,15 @@ class Knapsack(Allocation):
     counts as known after ``known`` rollouts. Problems with an unknown pass rate get ``n`` rollouts, and all other
     problems start with ``min_n``. The remaining budget is spent exactly, with at most ``max_n`` rollouts per problem:
 
-    1. problems with ``0 < p < 1`` get more rollouts, each where the value increases most, but together at most the sum
-       of :func:`enough` over these problems;
+    1. problems with ``0 < p < 1`` get more rollouts, each where :func:`value` increases most. Together, they get at
+       most the sum of their numbers :func:`enough`;
     2. the rest goes evenly to known unsolved problems (``p = 0``), or to solved problems if no problem is unsolved;
-    3. if problems have reached ``max_n``, rollouts that are left over go evenly to solved problems, then to problems
-       with ``0 < p < 1`` where the value increases most, then evenly to all problems.
+    3. if rollouts are left over because problems have reached ``max_n``, they go evenly to solved problems. Further
+       rollouts go to problems with ``0 < p < 1``, by value, and the last ones evenly to all problems.
 
     Values are concave in ``n``, so this greedy allocation by largest gain is the optimum of the knapsack problem that
-    the paper solves by dynamic programming. In ``explore``, ``knapsack`` comes first, in place of ``uniform``.
+    the paper solves by dynamic programming. In a recipe, this stage replaces ``uniform``, which samples the first
+    rollouts.
 
     The stage learns from every rollout that the verifier could score, including rollouts in dropped groups. Branches
     and rollouts with hints or in-context examples are ignored. Degenerate cases: for an empty batch the stage requests
@@ -65,11 +66,11 @@ class Knapsack(Allocation):
     remembered.
 
     Source: Li et al. 2025, "Knapsack RL", arXiv 2509.25849, following its released code (exploration_utils.py and
-    rl_dataset.py). Only summaries of the paper were available. Differences: the released code counts ``min_n`` rollouts
-    as value 0 instead of ``V(min_n, p)``, which favours one more rollout for every problem with ``0 < p < 1``. In the
-    released code, new problems count as unsolved in item 2, and no ``max_n`` limits a problem's rollouts from items 1
-    and 2 together. If a batch has only mixed problems and some budget is left over, the released code either divides by
-    zero or allocates fewer rollouts than the budget allows.
+    rl_dataset.py). Only summaries of the paper were available. Differences: in the released code, the first ``min_n``
+    rollouts have the value 0 instead of ``V(min_n, p)``. One more rollout therefore seems more valuable, for every
+    problem with ``0 < p < 1``. In the released code, new problems count as unsolved in item 2, and a problem's rollouts
+    from items 1 and 2 together may exceed ``max_n``. If a batch has only mixed problems and some budget is left over,
+    the released code either divides by zero or allocates fewer rollouts than the budget allows.
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` or ``known <= window`` does not hold.

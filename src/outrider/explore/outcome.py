@@ -20,7 +20,8 @@ def scorable(rollouts: Iterable[Rollout]) -> list[Rollout]:
 
 
 def trainable(rollout: Rollout) -> bool:
-    """Whether the rollout may be trained on: no stage has dropped it, and its context is not excluded."""
+    """Whether the rollout may be trained on: no stage has dropped it, and its request did not exclude it from
+    training."""
     return not rollout.unused and rollout.context.trained != "excluded"
 
 
@@ -35,15 +36,16 @@ def evidence(rollouts: Iterable[Rollout]) -> list[Rollout]:
 
 
 def first_pass(group: Group) -> list[Rollout]:
-    """Return the rollouts that show how often the policy solves the problem from its prompt alone. These are
-    :func:`evidence` in the loss stream ``main``, without branches and rollouts with hints or in-context examples.
+    """Return the rollouts that show how often the policy solves the problem from its prompt alone. Only samples of the
+    current policy with a reward (:func:`evidence`) in the loss stream ``main`` count. Branches, and rollouts with hints
+    or in-context examples, do not count.
     """
     return [r for r in evidence(group.roots) if r.stream == "main" and r.context.kind == "plain"]
 
 
 def pass_rate(group: Group) -> float | None:
-    """Return the pass rate of the group's :func:`first_pass`, or None if the verifier could score none of these
-    rollouts.
+    """Return the pass rate of the rollouts from the problem's plain prompt (:func:`first_pass`), or None if the
+    verifier could score none of these rollouts.
     """
     counted = first_pass(group)
     return sum(r.success for r in counted) / len(counted) if counted else None

@@ -1,4 +1,4 @@
-"""A model that predicts a problem's pass rate, response length and gradient noise from its level and history."""
+"""Predicts a problem's pass rate, response length and gradient noise from its difficulty level and earlier outcomes."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Visits(NamedTuple):
     def prior(self) -> Rate:
         """The pass-rate distribution of a problem without a history, by the method of moments.
 
-        One pseudo-visit with the moments of ``Beta(1, 1)`` is added.
+        One imaginary problem whose pass rate has the distribution ``Beta(1, 1)`` is added to the observed problems.
 
         >>> [round(x, 6) for x in Visits().prior]
         [1.0, 1.0]
@@ -119,7 +119,8 @@ class Visits(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """The results of a problem's :func:`first_pass` in one step, which has at least one rollout."""
+    """The results of one step for one problem: counts and sums over its rollouts from the plain prompt, of which there
+    is at least one (:func:`~outrider.explore.outcome.first_pass`)."""
 
     problem: Problem
     successes: int
@@ -129,7 +130,7 @@ class Visit(NamedTuple):
 
     @staticmethod
     def of(group: Group) -> Visit | None:
-        """Return the group's visit, or None if its :func:`first_pass` is empty."""
+        """Return a group's results, or None if the group has no scored rollout from the problem's plain prompt."""
         rollouts = first_pass(group)
         successes = sum(r.success for r in rollouts)
         tokens = sum(r.trainable_tokens for r in rollouts)
@@ -139,7 +140,7 @@ class Visit(NamedTuple):
 
     @property
     def level(self) -> Visits:
-        """Return this one visit as :class:`Visits`."""
+        """Return the same results as sums over visits, with one visit."""
         n = self.successes + self.failures
         spread = self.successes * self.failures / (n * (n - 1)) if n > 1 else 0.0
         return Visits(1.0, self.successes / n, float(n > 1), spread, float(n), float(self.tokens), self.noise)
@@ -160,15 +161,17 @@ def noise(rollout: Rollout) -> float:
 class PassRateModel:
     """Predicts problems' pass rates, response lengths and gradient noise, and learns from each step.
 
-    The predicted pass rate of a problem is a beta distribution: the prior of its level plus the problem's own successes
-    and failures. Evidence that is ``t`` steps old has weight ``memory^t``. Since it is unknown how fast the policy
-    changes, ``memory`` is chosen from :data:`MEMORIES`: the value under which the outcomes so far were most likely,
-    with more weight on recent outcomes. A :class:`~outrider.explore.recalibration.Recalibration` corrects the remaining
-    errors, which come from progress between visits and from differences between problems of a level.
+    The predicted pass rate of a problem is a beta distribution: the prior of its difficulty level plus the problem's
+    own successes and failures. Evidence that is ``t`` steps old has weight ``memory^t``. Since it is unknown how fast
+    the policy changes, ``memory`` is chosen from :data:`MEMORIES`: the value under which the outcomes so far were most
+    likely, with more weight on recent outcomes. A :class:`~outrider.explore.recalibration.Recalibration` corrects the
+    remaining errors. They come from the policy's progress since a problem was last sampled, and from differences
+    between problems of one difficulty level.
 
-    All rollouts without a prefix, hint or example have equal weight. If a later stage samples problems with few
-    successes more often (``rebalance``, ``prioritise``), predicted pass rates of levels are slightly too high.
-    Histories are stored for at most 100,000 problems, but statistics for every level, so a task should have few levels.
+    The rollouts of all exploration stages count alike, except that rollouts with a prefix, hint or example are ignored.
+    If a later stage samples problems with few successes more often (``rebalance``, ``prioritise``), predicted pass
+    rates of levels are slightly too high. Histories are stored for at most 100,000 problems, but statistics for every
+    level, so a task should have few levels.
 
     Attributes:
         memory: the discount per step currently in use.
@@ -250,8 +253,8 @@ class PassRateModel:
             remember(self._own, key, (self._steps, tuple(joined)))
 
     def _score(self, visits: Sequence[Visit]) -> None:
-        """Add the step's log-likelihood under each of :data:`MEMORIES` to the discounted sum by which they are
-        compared."""
+        """Update the scores by which the discounts in :data:`MEMORIES` are compared. The score of a discount is a
+        discounted sum of the log-likelihoods of all steps under this discount."""
         likelihoods = [
             fsum(self._rate(v.problem, i).log_chance(v.successes, v.failures) for v in visits)
             for i in range(len(MEMORIES))
@@ -278,8 +281,9 @@ class PassRateModel:
     def numbers(self) -> dict[str, float]:
         """Return a step's metrics.
 
-        The metrics are ``surprise``, ``memory``, ``calibration`` by class, and the recalibration's ``slope``, ``shift``
-        and ``taken``. ``taken`` is below 1 if the recalibration's last Newton step was shortened.
+        The metrics are ``surprise`` and ``memory``, the recalibration's ``slope`` and ``shift``, and ``taken``, the
+        fraction of its last Newton step that was made. For each class i of predicted pass rates, ``calibration_i_…``
+        are the fields of :class:`CalibrationStats`.
         """
         by_class = {
             f"calibration_{i}_{name}": value

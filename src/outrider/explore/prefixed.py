@@ -74,7 +74,11 @@ class Prefixed(Stage):
 
     n: int = Field(8, ge=1, description="number of rollouts to sample as continuations of each prefix")
     prefixes: int = Field(
-        3, ge=1, description="number of prefixes to draw from a problem's stored success; must be 1 if move is above 0"
+        3,
+        ge=1,
+        description=(
+            "number of prefixes to draw from a problem's stored success; must be 1 if the option `move` is above 0"
+        ),
     )
     low: float = Field(
         0.4,
@@ -107,7 +111,7 @@ class Prefixed(Stage):
     stream: str = Field(
         "main",
         description=(
-            "name of the loss stream (a separately weighted part of the loss) in which the continuations are trained"
+            "name of the loss stream (a separately weighted part of the loss) that contains the continuations"
         ),
     )
 
@@ -188,8 +192,8 @@ class Prefixed(Stage):
             self._kept[key] = before._replace(share=share)
 
     def _moved(self, success: _Success, group: Group) -> float:
-        """Return the fraction of the success's tokens that the next prefix keeps, given the outcomes of the last
-        continuations."""
+        """Return the length of the next prefix, as a fraction of the stored success's length. The length depends on the
+        outcomes of the last continuations (option ``move``)."""
         continued = [r.success for r in evidence(group.rollouts) if r.parent == success.rollout]
         if not continued:
             return success.share
@@ -197,7 +201,8 @@ class Prefixed(Stage):
         return min(max(success.share - self.move * ((over > 0) - (over < 0)), self.low), self.high)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the rollout id, the tokens and the kept fraction of each problem's success, oldest first."""
+        """Return the stored success of each problem, oldest first: its rollout id, its tokens, and the fraction of the
+        tokens that the next prefix contains."""
         return {"kept": [[key, kept.rollout, list(kept.ids), kept.share] for key, kept in self._kept.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

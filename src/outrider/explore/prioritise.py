@@ -83,13 +83,13 @@ class Prioritise(Stage):
     depends on outcomes may use up or exceed the budget (metric ``overdrawn``). For an empty batch the stage requests
     nothing. There is no minimum, so a problem may get no rollout (Appendix J of the paper reports 0 to 7 per problem).
 
-    Our choices where the paper is ambiguous: we read the paper's alpha = 0.95 as a confidence *level*. Taken literally,
-    this alpha would give the 0.525 quantile, and the bonus would dominate Δ. λ, which the paper does not give, is 0.1.
-    T is the budget of the round; with ``cumulative``, T is the number of the step's rollouts up to the end of the
-    round. The paper allocates "the next rollout" in one place and "in proportion" in another; we allocate in
-    proportion. The metric ``effective_problems`` is ``(Σ n)^2 / Σ n^2``; ``weight_max`` is the largest group size
-    divided by the mean group size. If every rollout or token has the same weight in the loss, a problem's weight is its
-    share of rollouts, which depends on outcomes.
+    Our choices where the paper is ambiguous: we read the paper's alpha = 0.95 as a confidence *level*. As a
+    significance level, 0.95 would give the quantile ``1 - 0.95 / 2 = 0.525``, and the bonus would dominate Δ. λ, which
+    the paper does not give, is 0.1. T is the budget of the round; with ``cumulative``, T is the number of the step's
+    rollouts up to the end of the round. The paper allocates "the next rollout" in one place and "in proportion" in
+    another; we allocate in proportion. The metric ``effective_problems`` is ``(Σ n)^2 / Σ n^2``; ``weight_max`` is the
+    largest group size divided by the mean group size. If every rollout or token has the same weight in the loss, a
+    problem's weight is its share of rollouts, which depends on outcomes.
 
     Source: XRPO (arXiv 2510.06672), section 3.2, Algorithm 1.
 
@@ -243,11 +243,11 @@ class Prioritise(Stage):
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         """Return a step's metrics.
 
-        ``extra`` counts the rollouts that this stage added, ``extra_unsolved`` and ``extra_solved`` those for problems
-        that were unsolved or solved before. ``extra_max`` is the maximum per problem, and ``extra_none`` the share of
-        problems without added rollouts. Further metrics count problems without a verifiable rollout, unspent rollouts,
-        and rollouts of earlier stages beyond the budget. The remaining metrics describe the problems' weights and the
-        in-context examples.
+        ``extra`` counts the rollouts that this stage added. ``extra_unsolved`` counts the added rollouts of problems
+        without a success so far, and ``extra_solved`` those of problems without a failure so far. ``extra_max`` is the
+        maximum per problem, and ``extra_none`` the share of problems without added rollouts. Further metrics count
+        problems without a verifiable rollout, unspent rollouts, and rollouts of earlier stages beyond the budget. The
+        remaining metrics describe the problems' weights and the in-context examples.
         """
         names = ("extra_unsolved", "extra_solved", "unscorable", "unspent", "overdrawn")
         counts = {"extra": self._extra.total()} | {name: self._counts[name] for name in names}

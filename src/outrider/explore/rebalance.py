@@ -42,9 +42,9 @@ class Rebalance(Stage):
     pass@1, as the paper's appendix G.2 proposes. The paper gives no formula. Our choice is a cap that is linear in
     ``progress``, the share of the run's budget that is spent.
 
-    Degenerate cases: accuracy 0 counts as ``1/(2N)`` (as in the released code), so a problem with a single failed
-    rollout has accuracy 1/2 and gets no further rollouts. Problems with ``a >= 1/2`` and groups without rollouts get no
-    more rollouts. Groups may differ in size. If no problem needs more rollouts, the stage requests nothing. A problem's
+    Degenerate cases: accuracy 0 counts as ``1/(2N)`` (as in the released code), so a problem whose only rollout failed
+    has accuracy 1/2 and gets no further rollouts. Problems with ``a >= 1/2`` and groups without rollouts get no more
+    rollouts. Groups may differ in size. If no problem needs more rollouts, the stage requests nothing. A problem's
     earlier and additional rollouts form one group. Use a loss without per-group normalisation, which would cancel the
     re-weighting.
 
@@ -85,7 +85,7 @@ class Rebalance(Stage):
     std: bool = Field(
         False,
         description=(
-            "whether the credit component divides advantages by the group's standard deviation; this division "
+            "whether the recipe divides advantages by the group's standard deviation; this division "
             "changes how many rollouts a problem needs to reach its target sum"
         ),
     )

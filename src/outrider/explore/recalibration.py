@@ -25,15 +25,16 @@ _IDENTITY = np.array([1.0, 0.0])
 
 @dataclass
 class Recalibration:
-    r"""A map :math:`\mathrm{logit}(p) \to \mathrm{slope} \cdot \mathrm{logit}(p) + \mathrm{shift}`, learned online.
+    r"""Corrects predicted pass rates: :math:`\mathrm{logit}(p) \to \mathrm{slope} \cdot \mathrm{logit}(p) +
+    \mathrm{shift}`, learned online.
 
-    The map is Platt scaling: a logistic regression of successes on the means of predicted pass-rate distributions.
+    This is Platt scaling: a logistic regression of successes on p, the mean of a predicted pass-rate distribution.
     Evidence is discounted by ``DISCOUNT`` per step, and a ridge penalty ``RIDGE`` pulls towards slope 1 and shift 0.
     Each training step makes one Newton step, which is shortened if it would move a prediction by more than
     ``MAX_MOVE``. Near-certain predictions of failure carry almost no information. When successes then appear, a full
     Newton step would overshoot and reverse the order of predictions. The n rollouts of a problem share its pass rate,
     so these rollouts count as :math:`n / (1 + (n - 1) / (a + b + 1))` independent rollouts. The concentration a + b of
-    the predicted beta distribution does not change. The distance of the map from the identity is multiplied by
+    the predicted beta distribution does not change. The distance of the correction from the identity is multiplied by
     :math:`\max(0, 1 - 2 / \chi^2)`, where :math:`\chi^2` is the information-weighted squared distance, so that noise
     alone hardly moves predictions. Degenerate cases: if there is no evidence, predictions do not change. If outcomes
     contradict the predictions for many steps, the slope may approach 0; predictions then hardly differ between problems

@@ -24,8 +24,8 @@ class Recoverability:
     only recoveries, or no recovery, :math:`R(r) = 1`.
 
     Source: DEEP-GRPO (arXiv 2602.14169) Eq. 3 and appendix C.3. DEEP-GRPO's paper fits "periodically" and describes no
-    cold start; its released code fits at every selection, separately in each process. Our choice: the model is fitted
-    once per step, and all processes share this fit.
+    cold start; its released code fits each time that it chooses branch points, separately in each process. Our choice:
+    the model is fitted once per step, and all processes share this fit.
 
     >>> r = Recoverability(memory=100)
     >>> r.learn([0.1] * 6 + [0.9] * 6, [True] * 6 + [False] * 6)

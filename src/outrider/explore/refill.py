@@ -25,18 +25,19 @@ class Refill(Stage):
 
         min(ceil((target - m) / share), oversample * (target - m)),    share = (m + 1) / (s + 2)
 
-    new problems. ``share`` estimates the share of mixed groups by the rule of succession, and is never 0. The second
-    term limits the round's number of problems if ``share`` is small. After ``attempts`` rounds the step trains on the
-    mixed groups so far, and the metric ``missing`` counts how many more mixed groups the target requires.
+    new problems. ``share`` estimates the share of mixed groups by the rule of succession, and is never 0. If ``share``
+    is small, the option ``oversample`` limits the round's number of problems. After ``attempts`` rounds the step trains
+    on the mixed groups so far, and the metric ``missing`` counts how many more mixed groups the target requires.
 
     Reasons for dropping: ``refill: solved``, ``refill: unsolved``, ``refill: truncated`` (unsolved, and every rollout
     was truncated), ``refill: unscorable`` (the verifier failed on every rollout), and ``refill: surplus`` (mixed, but
     beyond the target). A seeded draw, which does not depend on the order of groups, chooses the surplus. Dropped groups
     stay in the records.
 
-    Degenerate cases: a group with one success and otherwise only errors is ``solved``. Groups of one rollout are never
-    mixed. Groups that an earlier stage excluded are ignored. For an empty batch the stage requests nothing. If no group
-    is mixed, all groups are dropped and the step has no update. If the task has no more problems, the rounds end early.
+    Degenerate cases: a group is ``solved`` if the verifier could score only one rollout, a success. Groups of one
+    rollout are never mixed. Groups that an earlier stage excluded are ignored. For an empty batch the stage requests
+    nothing. If no group is mixed, all groups are dropped and the step has no update. If the task has no more problems,
+    the rounds end early.
 
     Differences: DAPO's released scripts stop the run if there are still too few mixed groups after the last round. They
     sample three times the batch size in each round, without an estimate of the share.
@@ -152,8 +153,8 @@ class Refill(Stage):
 
 
 def expected(missing: int, found: int, sampled: int) -> int:
-    """Return the number of new problems of which ``missing`` are expected to pass a filter, if ``found`` of ``sampled``
-    earlier problems passed.
+    """Return how many new problems to sample, so that ``missing`` of these problems are expected to pass a filter. Of
+    ``sampled`` earlier problems, ``found`` passed.
 
     The pass probability is estimated by the rule of succession, so it is never 0.
 

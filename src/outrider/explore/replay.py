@@ -37,23 +37,25 @@ class Replay(Stage):
     the group has a gradient. Nothing is sampled, so a replay costs no generated tokens.
 
     A replay is off-policy: its old log-probabilities come from the policy that sampled it. With ``clip: [0.2, 0.2]``, a
-    token whose probability rose by more than a fifth has no gradient. A token whose probability fell is weighted by its
-    ratio, so the tokens whose probability fell most are restored least. The corrections ``truncate`` and ``mask``
-    (``objective.correction``) weight the replay by the ratio of the current policy to the policy that sampled it. The
-    correction ``recompute``, and the surrogate ``likelihood``, treat the replay as if the current policy had sampled
-    it.
+    token whose probability rose by more than a fifth has no gradient. If a token's probability fell, its gradient is
+    multiplied by the ratio of the new probability to the old one: the further the probability fell, the smaller the
+    gradient. The corrections ``truncate`` and ``mask`` (``objective.correction``) weight the replay by the ratio of the
+    current policy to the policy that sampled it. The correction ``recompute``, and the surrogate ``likelihood``, treat
+    the replay as if the current policy had sampled it.
 
     A replayed rollout is not a sample of the current policy, so pass rates, costs, other stages and reports ignore it.
-    The records mark it with the context ``replayed`` and the original rollout's id. The replay is trained on, so the
-    learner's metrics (``learn/…``, and the metrics of a correction) include the replay. The stage must come last.
+    In rollout files, a replay has the ``context`` ``replayed``, and the original rollout's id. The replay is trained
+    on, so the learner's metrics (``learn/…``, and the metrics of a correction) include the replay. The stage must come
+    last.
 
     Degenerate cases: nothing is replayed if no success is stored, if the verifier could score no rollout of the group,
     or if an earlier stage excluded the group. The stage therefore has no effect after ``refill``, which drops unsolved
-    groups. Successes that may not be trained on are not stored. The same success may be replayed in several steps;
-    ``oldest`` limits its age. A success whose temperature or prompt differs from this step's, for example after
-    resuming with a changed recipe, is removed (``outdated``). Responses with observations are not stored. The store
-    holds the latest successes, up to a total of 800,000 tokens including prompts. ``forgotten`` counts successes that
-    were removed because of this limit, including single successes that exceed the limit.
+    groups. Successes that another stage excluded from training are not stored. The same success may be replayed in
+    several steps; ``oldest`` limits its age. If a success has another temperature or prompt than this step's rollouts,
+    for example after resuming with a changed recipe, the success is removed. The metric ``outdated`` counts such
+    successes. Responses with observations are not stored. The store holds the latest successes, up to a total of
+    800,000 tokens including prompts. ``forgotten`` counts successes that were removed because of this limit, including
+    single successes that exceed the limit.
 
     Source: response reuse of AR3PO (Zhang et al. 2025, arXiv 2509.25808): correct responses come from a replay buffer
     if sampling finds no correct response. Only the abstract was available. Our choices are the maximum age of a
@@ -69,7 +71,7 @@ class Replay(Stage):
     stream: str = Field(
         "main",
         description=(
-            "name of the loss stream (a separately weighted part of the loss) in which replayed rollouts are trained"
+            "name of the loss stream (a separately weighted part of the loss) that contains the replayed rollouts"
         ),
     )
 

@@ -106,14 +106,14 @@ class Seed(Options):
 
     Our choices where XRPO is ambiguous: the corpus starts empty, or with solved problems from a file. (XRPO starts with
     "baseline-correct solutions".) The solutions in examples do not include the reasoning, as the lengths in XRPO's
-    Table 9 suggest. By default a rollout is trained with the prompt from which the rollout was sampled (``trained:
-    as_generated``). The importance ratio then starts at 1, but the policy learns to respond to prompts with examples.
-    With ``original`` the rollout is trained with the plain prompt (without examples), and its sampling
-    log-probabilities serve as old log-probabilities. The ratio then starts at ``pi(y | plain) / pi(y | seeded)``. The
-    surrogate's clip bounds this ratio for positive advantages; ``objective.correction: truncate`` bounds this ratio for
-    all advantages. Only untruncated importance weights of whole responses would give the plain prompt's gradient in
-    expectation. With ``excluded`` the rollout counts only in the baseline. Evaluation uses no stages, and therefore no
-    seeding.
+    Table 9 suggest. By default (``trained: as_generated``) the learner uses the prompt with examples, from which the
+    rollout was sampled. The importance ratio then starts at 1, but the policy learns to respond to prompts with
+    examples. With ``original`` the learner uses the plain prompt (without examples), and the sampling log-probabilities
+    serve as old log-probabilities. The ratio then starts at ``pi(y | plain) / pi(y | seeded)``. The surrogate's clip
+    bounds this ratio for positive advantages; ``objective.correction: truncate`` bounds this ratio for all advantages.
+    With these bounds, the gradient estimate for the plain prompt is biased. An unbiased estimate would need untruncated
+    importance weights of whole responses. With ``excluded`` the rollout counts only in the baseline. Evaluation prompts
+    contain no examples.
 
     Source: XRPO (arXiv 2510.06672), section 3.2 and appendix C.
 
@@ -261,10 +261,10 @@ class Seed(Options):
 
 
 def _shorter(lengths: Sequence[int], longest: int, excess: float) -> int:
-    """Return the largest limit below ``longest`` that makes texts of these ``lengths`` together ``excess`` characters
-    shorter. The texts are already truncated to ``longest``.
+    """Return a new maximum length for texts of these ``lengths``, which are already truncated to ``longest``.
 
-    Since ``excess`` is an estimate, the result is 0 only if ``longest`` is 1.
+    This is the largest limit below ``longest`` that removes at least ``excess`` more characters in total. Since
+    ``excess`` is an estimate, the limit is at least 1, unless ``longest`` is 1.
 
     >>> _shorter([10, 4], 10, 3.0), _shorter([10, 4], 10, 8.0), _shorter([5], 3, 0.0), _shorter([5], 3, 9.0)
     (7, 3, 2, 1)

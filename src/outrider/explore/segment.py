@@ -73,12 +73,13 @@ class Segmenter(Options):
     def chain(
         self, rollout: Rollout, relatives: Mapping[str, Rollout], engine: Engine, taken: Container[int] = ()
     ) -> SegmentedRollout:
-        """Return the rollout with its cuts. A bound ``t`` is a candidate if
+        """Return the rollout with its segment ends, and with those segment ends (candidates) at which a branch may
+        start. A segment end ``t`` is a candidate if
 
         - ``t`` lies after the rollout's own branch point, since earlier tokens belong to the parent;
         - the token at ``t`` was sampled, since a branch must not write observations;
-        - ``response_ids[:t]`` contains no complete answer mark, since a path with two answers rarely succeeds;
-        - ``t`` is not in ``taken``, since no cut is branched in more than one round.
+        - ``response_ids[:t]`` contains none of ``answer_marks``, since a response with two answers rarely succeeds;
+        - ``t`` is not in ``taken``: no branch of an earlier round starts there.
 
         A candidate always leaves at least one token of the response for a branch to sample.
 

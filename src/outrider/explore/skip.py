@@ -20,7 +20,8 @@ from outrider.record import Group, Problem, SampleRequest, identity_seed
 @dataclass(slots=True)
 class _Streak:
     """A problem's consecutive ``visits`` (steps that sampled it) in which its rollouts all succeeded (``solved``) or
-    all failed. ``seed`` and ``offers`` determine random draws."""
+    all failed. ``offers`` counts how often the problem has come up since the last visit. ``seed`` and ``offers``
+    determine the result of :meth:`drawn`."""
 
     solved: bool
     visits: int
@@ -52,9 +53,9 @@ class Skip(PlansAhead, Stage):
     or back, restarts the count. The random draw depends on the run's seed, the problem, its last visit, and how often
     the problem has come up since then. Counts of visits are stored for at most 100,000 problems.
 
-    Differences from GRESO (arXiv 2506.02177): GRESO adapts the base probability to a target share of groups without
-    reward variance, separately for easy and hard problems. GRESO enlarges the batch to replace such groups. Here
-    ``keep`` and ``floor`` are constants, and the stage ``refill`` replaces groups.
+    Differences from GRESO (arXiv 2506.02177): instead of a constant ``keep``, GRESO adapts the probability until a
+    target share of groups has no reward variance, separately for easy and hard problems. GRESO enlarges the batch to
+    replace such groups. Here ``keep`` and ``floor`` are constants, and the stage ``refill`` replaces groups.
 
     >>> Skip().chance(0), Skip().chance(2), Skip().chance(9)
     (1.0, 0.25, 0.1)

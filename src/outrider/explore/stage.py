@@ -103,7 +103,7 @@ class PlansAhead:
     """Marks a stage that plans the whole step before any rollout is sampled, and adds no prefix, hint or example to a
     prompt.
 
-    All stages of a recipe must be of this kind if the recipe's advantages estimate the gradient of an explicit
-    objective (component ``stated_goal`` of ``credit``). If the number of rollouts depended on outcomes, or failures
-    were dropped, the advantages would estimate the gradient of a different objective.
+    If a recipe's ``credit`` contains ``stated_goal``, all its stages must be of this kind. ``stated_goal`` estimates
+    the gradient of the pass@k objective. If the number of rollouts depended on outcomes, or failures were dropped, the
+    estimate would be that of a different objective.
     """

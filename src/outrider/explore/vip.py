@@ -31,8 +31,8 @@ def variance(n: int, p: float, estimator: Estimator) -> float:
     """Return the variance of a problem's gradient from ``n`` rollouts, up to a common factor: ``p (1 - p) f(n)``.
 
     ``f(n)`` is ``1 / (n - 1)`` for ``rloo`` (baseline: mean of the other rollouts), and ``(n - 1) / n^2`` for
-    ``dr_grpo`` (baseline: group mean). These formulas are VIP's theorems 5.2 and 5.1, which assume that scores are
-    independent of rewards.
+    ``dr_grpo`` (baseline: group mean). These formulas are VIP's theorems 5.2 and 5.1, which assume that gradients of
+    log-probabilities are independent of rewards.
 
     >>> variance(3, 0.5, "rloo"), variance(4, 0.5, "dr_grpo")
     (0.125, 0.046875)
@@ -49,10 +49,11 @@ class Vip(Allocation):
 
         g <- g + K(., B) K(B, B)^-1 (logit r - g(B)).
 
-    ``K`` is not updated, so predictions can follow the policy. The budget, ``n`` times the number of problems, is then
-    spent exactly. Every problem starts with ``min_n`` rollouts. Each further rollout goes to the problem below
-    ``max_n`` whose :func:`variance` decreases most. The decreases become smaller with every rollout, so no other
-    allocation has less variance. In ``explore``, ``vip`` comes first, in place of ``uniform``.
+    Unlike in Gaussian-process regression, observations do not change ``K``, so later pass rates have as much effect as
+    earlier ones, and predictions follow the policy. The budget, ``n`` times the number of problems, is then spent
+    exactly. Every problem starts with ``min_n`` rollouts. Each further rollout goes to the problem below ``max_n``
+    whose :func:`variance` decreases most. The decreases become smaller with every rollout, so no other allocation has
+    less variance. In a recipe, this stage replaces ``uniform``, which samples the first rollouts.
 
     The stage learns from every rollout that the verifier could score, including rollouts in dropped groups. Branches
     and rollouts with hints or in-context examples are ignored. Degenerate cases: in the first step, and for questions
@@ -148,7 +149,8 @@ class Vip(Allocation):
         return [float(p) for p in np.clip(1 / (1 + np.exp(-latents)), self.epsilon, 1 - self.epsilon)]
 
     def _rows(self, questions: Sequence[str]) -> tuple[Floats, Floats]:
-        """Return the kernel ``K`` between the questions and all remembered questions, and ``g`` of the questions."""
+        """Return the kernel between the questions and all remembered questions, and the predicted logit of each
+        question's pass rate."""
         cosines = self.embed.cosines(questions, [text for text, _ in self._seen.values()]).astype(np.float64)
         kernel = np.exp((cosines - 1) / self.bandwidth**2)
         return kernel, (kernel * [share for _, share in self._seen.values()]).sum(1)

@@ -71,13 +71,13 @@ def exported(
     """Export the rollouts at ``path`` for another tool. No existing file is overwritten.
 
     Args:
-        path: a run folder, a plain table of rollouts, or the rollout files of another framework.
+        path: a run folder, a Parquet file from an earlier export, or the rollout files of another framework.
         locate: a function that takes a model's name and returns the model's tokenizer, which decodes prompts.
         out: the folder to write to. If None, the target trackio uses trackio's default folder, and all other targets
             use ``export/TARGET`` in the run folder.
         wanted: splits and steps to export; None: all rollouts.
-        columns: a mapping from each column's name to the record field that fills the column; only for another
-            framework's files.
+        columns: only for another framework's files: a mapping from the names of Outrider's rollout columns, such as
+            ``text``, to the names of the fields in these files.
         project: trackio project; None: ``PROJECT``.
 
     Raises:

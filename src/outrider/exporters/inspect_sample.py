@@ -32,8 +32,8 @@ class Known(NamedTuple):
 
 
 def sample_of(rollout: ExportedRollout, epoch: int, known: Known) -> dict[str, Any]:
-    """Convert a rollout to a sample of an Inspect log (log version 2). The sample's metadata are the columns of
-    ``PLAIN`` that have a value, except prompt, response, answer and detail, which have their own fields.
+    """Convert a rollout to a sample of an Inspect log (log version 2). The sample's metadata are the rollout's other
+    columns that have a value. Prompt, response, answer and detail have their own fields in a sample.
 
     The score is ``C`` for a correct answer, ``I`` for an incorrect answer, ``N`` for an answer that could not be
     parsed, and NaN if the verifier failed. A rollout that was never verified has no score.
@@ -98,6 +98,7 @@ def _short(text: str | None) -> str | None:
 
 
 def _metadata(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns that have a value, except ``_TEXTS``. NaN is written as text, since JSON has no NaN."""
+    """Return the row's non-empty values, except columns with their own fields in a sample. NaN is written as text,
+    since JSON has no NaN."""
     known = {name: row[name] for name in PLAIN.names if name not in _TEXTS and row[name] not in (None, "")}
     return {name: "NaN" if isinstance(value, float) and math.isnan(value) else value for name, value in known.items()}

@@ -21,8 +21,8 @@ def messages_of(rollout: ExportedRollout) -> list[Said]:
     """Return the prompt and the response as messages. In a multi-turn response, each turn and each observation is a
     message.
 
-    If the rollout continues another rollout (as a branch), the first message of the response starts with the text that
-    both share, including observations. An empty prompt or response still becomes a message, but an empty turn between
+    The response of a branch starts with the prefix from the parent rollout. The whole prefix, with any observations, is
+    part of the response's first message. An empty prompt or response still becomes a message, but an empty turn between
     observations is skipped.
     """
     first, *rest = text_parts(rollout.row["text"] or "", rollout.observed)

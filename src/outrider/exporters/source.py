@@ -119,7 +119,7 @@ def _rows(run: RunData, source: str, split: str, step: int) -> Iterator[dict[str
 
 
 class _Beside:
-    """The columns of a run's rollout file that the plain table lacks: prompt token ids, prefixes and observations."""
+    """The columns of a run's rollout file that :data:`PLAIN` lacks: prompt token ids, prefixes and observations."""
 
     def __init__(self, file: Path, tokenizer: Tokenizer | None) -> None:
         there = pq.read_schema(file).names
@@ -148,5 +148,5 @@ class _Beside:
 
 
 def as_table(rollouts: Sequence[ExportedRollout]) -> pa.Table:
-    """Convert rollouts to the plain table."""
+    """Convert rollouts to a table with the columns of :data:`~outrider.importers.plain.PLAIN`, one row per rollout."""
     return pa.Table.from_pylist([dict(rollout.row) for rollout in rollouts], schema=PLAIN)

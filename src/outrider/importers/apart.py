@@ -43,8 +43,8 @@ class EvaluationLabel(NamedTuple):
 def labels(sources: Mapping[Path, EvaluationSource], notes: Notes) -> dict[Path, EvaluationLabel]:
     """Return a label for every file, built from the fields (run, task, file) that differ between files.
 
-    Both fields of a label become columns of the result, and problem ids contain them. Therefore, no pass@k estimate
-    mixes the responses of two models.
+    A label's ``model`` and ``test_set`` become columns of the result, and are part of the problem ids. Therefore, no
+    pass@k estimate mixes the responses of two models.
     """
     several_runs = len({source.run for source in sources.values()}) > 1
     several_tasks = len({source.task for source in sources.values()}) > 1

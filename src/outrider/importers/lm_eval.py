@@ -115,8 +115,8 @@ def _verdict(data: Mapping[str, Any], metrics: Sequence[str], notes: Notes) -> d
 
 
 def _generated(data: Mapping[str, Any]) -> list[str] | None:
-    """Return the response texts if the document's only request asks for text. Otherwise, for example if the request
-    asks for likelihoods, return None.
+    """Return the response texts of a document with a single request for generated text. For other documents, for
+    example with requests for likelihoods, return None.
     """
     resps = data.get("resps")
     if not isinstance(resps, list) or len(resps) != 1 or not isinstance(resps[0], list):

@@ -1,4 +1,4 @@
-"""Schema of the plain table, with one row per rollout. Importers convert all formats to this table; reports read it."""
+"""Schema of a table of rollouts, with one row per rollout. Importers convert all formats to it, and reports read it."""
 
 from __future__ import annotations
 

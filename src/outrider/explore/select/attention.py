@@ -13,23 +13,23 @@ from outrider.needs import Needs
 
 
 class Attention(Selector):
-    r"""Picks the cuts before steps of high forward-looking influence, in the order in which the steps occur.
+    r"""Picks branch points before the steps of a response to which later steps attend most, earliest steps first.
 
     .. math:: F_i = \max_h \sum_{j \ge i + \Delta} a_{h,ji}
 
-    where ``a_{h,ji}`` is head h's mean attention from the tokens of step j to the tokens of step i; h ranges over the
-    heads of all layers, and the segmenter defines the steps. The first step, and steps at which no branch may start,
-    have F = 0. Pivots (branch points) are the earliest steps with F at or above the ``quantile`` of all F. If this
-    quantile is 0, the threshold is the smallest positive F instead. Pivots are at least ``distance`` tokens from the
-    start and from each other. If fewer steps qualify than pivots are requested, the earliest other cuts are added, at
-    any distance.
+    The influence ``F_i`` is the attention that step i receives from step ``i + ahead`` (Δ) on. ``a_{h,ji}`` is head h's
+    mean attention from the tokens of step j to the tokens of step i; h ranges over the heads of all layers, and the
+    segmenter defines the steps. The first step, and steps at which no branch may start, have F = 0. Pivots (branch
+    points) are the earliest steps with F at or above the ``quantile`` of all F. If this quantile is 0, the threshold is
+    the smallest positive F instead. Pivots are at least ``distance`` tokens from the start and from each other. If
+    fewer steps qualify than pivots are requested, the earliest other cuts are added, at any distance.
 
-    Each rollout with a candidate needs one forward pass. Degenerate cases: if there are at most ``ahead`` steps, every
-    F is 0 and all steps rank equally. If there are fewer cuts than pivots, all cuts are taken; the released code
-    repeats some cuts.
+    The attention is computed by one forward pass for each rollout in which a branch may start. Degenerate cases: if
+    there are at most ``ahead`` steps, every F is 0 and all steps rank equally. If there are fewer cuts than pivots, all
+    cuts are taken; the released code repeats some cuts.
 
-    Source: AttnRL (``attnrl_core_algos.py``, ``modeling_qwen2.py``). ``distance`` is measured between cuts; the
-    released code measures the distance from the end of the earlier step.
+    Source: AttnRL (``attnrl_core_algos.py``, ``modeling_qwen2.py``). ``distance`` is measured between branch points,
+    each at the start of a step; the released code measures from the end of the earlier of the two steps.
     """
 
     requires: ClassVar[Needs] = frozenset({"attention"})

@@ -47,7 +47,7 @@ class Source:
         round: number of the branching round in this step, counted from 0.
         branches: rollouts per pivot.
         seed: seed derived from the run, the source and the round; a selector uses no other randomness.
-        engine: the policy, with which selectors compute attention.
+        engine: computes the policy's attention, for selectors that need it.
     """
 
     chains: Sequence[SegmentedRollout]

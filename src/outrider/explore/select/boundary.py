@@ -19,10 +19,10 @@ class Boundary(Selector):
 
     This is TreePO's sampling method (arXiv 2508.17445; ``vllm_rollout_tree.py``). TreePO uses segments of 512 tokens,
     depth 14 and width 16. In TreePO every active path splits in two; to reproduce this, set ``branches: 1`` and
-    ``rounds`` above ``depth``. TreePO branches paths during generation; Outrider branches finished paths. Both give
-    continuations of the same distribution, and generate no token twice. The random cuts follow TreePO's fallback, which
-    first draws a finished path uniformly, and then one of its cuts or the prompt, also uniformly. TreePO can also stop
-    paths early and adapt the width to probabilities; neither is implemented.
+    ``rounds`` above ``depth``. TreePO branches paths during generation; Outrider branches finished paths. The two
+    methods sample from the same distribution, and neither generates a token twice. The random cuts follow TreePO's
+    fallback, which first draws a finished path uniformly, and then one of its cuts or the prompt, also uniformly.
+    TreePO can also stop paths early and adapt the number of branches to token probabilities; neither is implemented.
 
     Degenerate cases: a problem with ``width`` or more rollouts gets no further rollouts. A problem stays below
     ``width`` if the number of missing rollouts is not a multiple of ``branches``, or if there are too few ``rounds``

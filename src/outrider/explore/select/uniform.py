@@ -16,8 +16,8 @@ class UniformCut(Selector):
 
     This is Tree-GRPO's rule (arXiv 2509.21240; ``generation_ts.py``), with turns as segments and ``branches: 1``. Nodes
     of each tree are drawn from the root and all non-leaf nodes, and each drawn node gets one new rollout. A rollout
-    from the prompt has no parent, so it is a separate tree of the group; the released code adds this rollout to the
-    tree that drew it.
+    from the prompt has no parent, so here it begins a new tree. The released code adds this rollout to the tree whose
+    root was drawn.
 
     Degenerate cases: if a tree has no cut, the pivot is the prompt if ``include_root`` is set; otherwise there is no
     pivot.
@@ -46,11 +46,11 @@ class UniformCut(Selector):
 
 
 class Root(Selector):
-    """Always picks the end of the prompt: instead of branches, as many new rollouts are sampled.
+    """Always picks the end of the prompt, so that new independent rollouts are sampled instead of branches.
 
-    The selector is DEEP-GRPO's ablation "Root Only" (appendix C.1 of the paper): the limit of the selector ``utility``
-    as its option ``gamma`` goes to minus infinity. New rollouts have no parent, so all new rollouts of a problem are
-    siblings. Their baseline therefore averages over more rollouts than the baseline of branches from one position.
+    The selector is DEEP-GRPO's ablation "Root Only" (appendix C.1 of the paper). New rollouts have no parent, so all
+    new rollouts of a problem are siblings. Their baseline therefore averages over more rollouts than the baseline of
+    branches from one position.
     """
 
     @property

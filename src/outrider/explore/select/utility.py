@@ -24,11 +24,11 @@ class Utility(Selector):
 
     ``include_root`` adds the end of the prompt, ``t = 0``, to the cuts. The weight is then ``W(t) = ((t + s) / (T +
     s))^gamma``, where ``s`` is the first segment's length; R does not change. For segments of equal length, ``(t + s) /
-    (T + s)`` is ``(i + 1) / (segments + 1)``, with ``i`` segments before the cut, as in the released code. R does not
-    learn from new rollouts from the prompt.
+    (T + s)`` is ``(i + 1) / (segments + 1)``, with ``i`` segments before the cut, as in the released code. Outcomes of
+    new rollouts from the prompt are not used to fit R.
 
-    R learns only from branch points (pivots) in failed rollouts, including pivots of other branching stages. R is the
-    probability of a recovery, and branches of successful rollouts (admitted by ``which``) are not recoveries.
+    R is the probability that a branch recovers from a failure. R is therefore fitted only to branch points (pivots) in
+    failed rollouts, including those of other branching stages.
 
     Degenerate cases: a rollout without a candidate has no pivot, or has the prompt as its pivot if ``include_root`` is
     set. If there are fewer candidates than requested pivots, all candidates are taken. With gamma = 0 only
@@ -86,8 +86,8 @@ class Utility(Selector):
         return [Pivot(chain.rollout, cuts[i]) for i in np.argsort(-keys_C, kind="stable")[:pivots]]
 
     def observe(self, outcomes: Sequence[PivotOutcome]) -> dict[str, float]:
-        """Learn from a step. Return the number of stored outcomes and R's fitted parameters w and b (NaN before the
-        first fit)."""
+        """Learn from a step. Return the number of stored outcomes, and the fitted slope ``w`` and intercept ``b`` of
+        the logistic regression (NaN before the first fit)."""
         failed = [o for o in outcomes if o.failed]
         self._recover.learn([o.ratio for o in failed], [o.success for o in failed])
         w, b = (math.nan if value is None else value for value in (self._recover.w, self._recover.b))
