@@ -52,7 +52,7 @@ class Spread(NamedTuple):
         quantiles: quantiles of token entropy in nats; the key 0.5, for example, is the median.
         threshold: the smallest entropy among the forking tokens (the tokens with the highest entropies).
         carried: share of the total entropy that belongs to the forking tokens; NaN if the total entropy is 0. If
-            several tokens have exactly the threshold entropy, some of them are left out, so that the number of forking
+            several tokens have exactly the threshold entropy, some of them are excluded, so that the number of forking
             tokens is as requested.
     """
 
