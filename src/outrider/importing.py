@@ -30,8 +30,8 @@ def is_import_path(name: str) -> bool:
 def load_object(where: str, noun: str = "function") -> Any:
     """Load an object by its import path. The path of a file is relative to the working directory.
 
-    A file is executed as a separate module, and again only after its content has changed. The file can import installed
-    packages, but not neighbouring files. Error messages refer to the object as ``noun``.
+    A file is executed once, and once more whenever its content has changed. The file can import installed packages, but
+    not neighbouring files. Error messages refer to the object as ``noun``.
 
     Raises:
         UserError: the file, module or name does not exist, or the import fails.

@@ -30,7 +30,7 @@ _LETTERS = {"C": Outcome.CORRECT, "I": Outcome.INCORRECT, "N": Outcome.UNPARSEAB
 
 
 def outcome_of(value: Any) -> str | None:
-    """Return the outcome that a value names, such as ``True`` or ``"Timeout"``; None if the value names no outcome.
+    """Return the outcome for a value such as ``True`` or ``"Timeout"``; None if the value names no outcome.
 
     True and 1 mean correct, False and 0 mean incorrect, even if they are written as text. Names of outcomes, in upper
     or lower case, and Inspect's letters C (correct), I (incorrect) and N (no answer) are also recognised.
@@ -66,7 +66,7 @@ def missing(value: Any) -> bool:
 class SuccessRule(NamedTuple):
     """A rule for success: a comparison, such as ``reward >= 1``, or only the name of a field, such as ``is_correct``.
 
-    If there is only a field, ``symbol`` is empty, and :func:`outcome_of` decides.
+    If there is only a field, ``symbol`` is empty, and :func:`outcome_of` converts the field's value to an outcome.
     """
 
     field: str

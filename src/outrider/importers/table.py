@@ -42,7 +42,8 @@ class ImportedRow(NamedTuple):
         values: the values for columns of ``PLAIN``, by column name. A value may still have the type that it has in the
             file, such as messages instead of text, or text instead of a number. Two other keys can have values of any
             type: ``problem`` identifies the problem (default: the prompt), and ``group`` identifies the group within a
-            step (default: the problem). :func:`table` adds ``group_id``, ``problem_id`` and ``member``.
+            step (default: the problem). :func:`table` computes the columns ``group_id``, ``problem_id`` and ``member``
+            (the number of the rollout in its group).
         raw: the fields of the record, which a user's column mapping may name.
         where: file and line, for error messages.
         named: for each column, the field that the user's column mapping names, for error messages.
@@ -145,8 +146,8 @@ def _response(row: ImportedRow, notes: Notes) -> str | None:
 def problem_id(values: Mapping[str, Any]) -> str | None:
     """Return the id of a row's problem; None if unknown.
 
-    A short ``problem`` without spaces is used as the id. A longer text, or a list of messages, is a prompt, and its
-    hash is the id.
+    A number, or a text of at most 64 characters without spaces, is used as the id. For any other ``problem``, the id is
+    its hash. If there is no ``problem``, the id is the hash of the prompt.
 
     >>> problem_id({"problem": 17, "prompt": "2 + 2?"}), problem_id({"prompt": "2 + 2?"})
     ('17', 'p-485a0cd90586969e')

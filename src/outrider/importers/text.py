@@ -38,8 +38,6 @@ def as_text(value: Any) -> str:
 def response_text(value: Any) -> str | None:
     """Return a response (text or messages) as text, as in :func:`as_text`; None for null or an empty list of messages.
 
-    A number or a list of responses is rejected, because its text would be verified as if it were one response.
-
     Raises:
         ValueError: the value is neither text nor messages; the error names its type.
 

@@ -45,7 +45,7 @@ class TraceUpdate:
 
     @property
     def trained(self) -> bool:
-        """Whether the trace was trained on in a batch."""
+        """Whether the trace was in a training batch."""
         return bool(self.info.get("effective"))
 
     @property
@@ -71,7 +71,9 @@ def is_annotation(path: Path) -> bool:
 
 
 def read_updates(paths: Sequence[Path], notes: Notes) -> dict[str, TraceUpdate]:
-    """Return the merged updates of every trace, by trace id. The files of each folder must be in ascending order."""
+    """Return the merged updates of every trace, by trace id. The files of each folder must be in the order of their
+    names.
+    """
     updates: dict[str, TraceUpdate] = {}
     for path in paths:
         for record, where in json_lines(path, notes):

@@ -39,9 +39,10 @@ def rewards_of(paths: Sequence[Path]) -> Rewards:
     """Return the reward columns of one run's files. The first of these rules that applies determines the columns:
 
     1. If ``checkpoint-*/trainer_state.json`` in the output folder names reward functions: the columns with these names.
-    2. If there are advantages and 2 to 8 float columns: the largest set of columns whose sum, as the reward, gives the
-       advantages in the first 20 files. TRL's advantage is the reward minus the group mean, optionally divided by the
-       standard deviation of the group or batch. If no set gives the advantages, the reward is unknown.
+    2. If there are advantages and 2 to 8 float columns: the largest set of columns for which the sum of the columns is
+       the reward that explains the advantages in the first 20 files. TRL's advantage is the reward minus the group
+       mean, optionally divided by the standard deviation of the group or batch. If no set explains the advantages, the
+       reward is unknown.
     3. All float columns.
     """
     floats = _floats(paths[0]) if paths else ()
@@ -104,8 +105,8 @@ def _functions(output: Path) -> set[str]:
 
 
 def _that_give_the_advantages(paths: Sequence[Path], floats: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the largest set of columns whose sum, as the reward, gives all advantages. Return an empty tuple if there
-    is no such set, and None if the files do not allow a decision.
+    """Return the largest set of columns for which the sum of the columns is a reward that explains all advantages.
+    Return an empty tuple if there is no such set, and None if the files do not allow a decision.
     """
     batches = [batch for path in paths for batch in _batches(path, floats)]
     if not any(np.isfinite(batch.advantages).any() for batch in batches) or len(floats) > MOST:

@@ -1,14 +1,14 @@
 """Reads rollouts of the ``verifiers`` library, and of prime-rl, which saves rollouts in the same format.
 
-- ``traces.jsonl``, written by ``eval`` of verifiers 0.4.0, and by prime-rl of August 2026 in
-  ``rollouts/step_N/{train,eval}/{all,effective}/``: one episode per line, with the ``traces`` of its agents. Each trace
-  is a graph of messages with tokens, log-probabilities and, from prime-rl, advantages. verifiers 0.2 wrote one trace
-  per line.
-- ``traces/stream/*.jsonl`` of prime-rl since September 2026. :mod:`outrider.importers.trace_stream` describes the
-  files.
-- ``results.jsonl`` of ``vf-eval`` up to 0.3.1, and ``step_N/{train,eval}_rollouts.jsonl`` of prime-rl until mid 2026:
-  one rollout per line, with ``prompt``, ``completion``, ``reward``, ``example_id``. See
-  :mod:`outrider.importers.vf_eval`.
+- ``traces.jsonl`` has one episode per line, with the ``traces`` of its agents. Each trace is a graph of messages with
+  tokens, log-probabilities and, from prime-rl, advantages. The file is written by ``eval`` of verifiers 0.4.0. prime-rl
+  of August 2026 writes it into ``rollouts/step_N/{train,eval}/{all,effective}/``. In the file of verifiers 0.2, each
+  line has one trace.
+- ``traces/stream/*.jsonl`` is written by prime-rl since September 2026, and described in
+  :mod:`outrider.importers.trace_stream`.
+- ``results.jsonl`` has one rollout per line, with ``prompt``, ``completion``, ``reward`` and ``example_id``.
+  ``vf-eval`` up to 0.3.1 writes this file. ``step_N/{train,eval}_rollouts.jsonl`` of prime-rl until mid 2026 has the
+  same format. See :mod:`outrider.importers.vf_eval`.
 """
 
 from __future__ import annotations
@@ -49,10 +49,11 @@ def recognises(head: Head) -> bool:
 
 
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
-    """Yield rollouts of verifiers or prime-rl: one per trace of a trained agent, or one per result.
+    """Yield the rollouts in files of verifiers or prime-rl. Traces of agents that are not trained are skipped.
 
-    A reward is a success only if it reaches the ``pass_threshold`` in the metadata next to a ``results.jsonl``. If the
-    environment failed or timed out, the rollout's outcome is error or timeout.
+    Only a ``results.jsonl`` tells which rewards are a success: those of at least the ``pass_threshold`` in the
+    ``metadata.json`` beside the file. If the environment failed or timed out, the rollout's outcome is error or
+    timeout.
 
     prime-rl writes every finished rollout into the folder ``all``. When it trains on a rollout, it also writes the
     rollout, with advantages, into the folder ``effective``. A rollout is read only once: from ``effective`` if it is
@@ -108,7 +109,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
 def _source(folder: str) -> EvaluationSource:
     """Return the environment and the model, read from ``vf-eval``'s folder name ``<environment>--<model>/<id>``.
 
-    Any other folder name becomes the result's ``run``.
+    If the folder has another name, ``run`` is this name.
 
     >>> _source("gsm8k--org--model/5f3a"), _source("first")
     (EvaluationSource(run='org--model', task='gsm8k', file='5f3a'), EvaluationSource(run='first', task='', file=''))
@@ -119,7 +120,7 @@ def _source(folder: str) -> EvaluationSource:
 
 
 def _by_run(chunks: Sequence[Path]) -> dict[Path, list[Path]]:
-    """Group the files of trace streams by run, that is, by their ``traces`` folder."""
+    """Group prime-rl's ``traces/stream/*`` files by their ``traces`` folder; each training run has one such folder."""
     found: dict[Path, list[Path]] = {}
     for path in chunks:
         found.setdefault(path.parent.parent, []).append(path)
@@ -127,7 +128,9 @@ def _by_run(chunks: Sequence[Path]) -> dict[Path, list[Path]]:
 
 
 def _learned(values: Mapping[str, Any], update: TraceUpdate) -> dict[str, Any]:
-    """Return the values that an update adds to a rollout. A rollout from no training batch is marked as unused."""
+    """Return the values that the update of a trace adds to the trace's rollout. A training rollout that was in no
+    training batch is marked as unused.
+    """
     trains = values["split"] == "train"
     learned: dict[str, Any] = {"unused": "" if update.trained or not trains else NOT_TRAINED}
     if update.step is not None:

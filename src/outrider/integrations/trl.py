@@ -1,9 +1,9 @@
 """Trains in TRL's ``GRPOTrainer`` with the advantages of an Outrider recipe. Recipes that TRL does not support, such as
 recipes with a varying number of rollouts per prompt, are rejected.
 
-TRL's loss accepts one advantage per token. Therefore, after TRL has generated and scored the rows of all processes, the
-trainer replaces TRL's advantages with the recipe's. The module is written for TRL 1.16.0, and is tested on a CPU with
-one and two processes. The module has never been run with a GPU, vLLM, images, DeepSpeed or FSDP.
+After TRL has generated and scored the rows of all processes, :class:`CreditGRPOTrainer` replaces TRL's advantages with
+the recipe's advantages, one per token. The module is written for TRL 1.16.0, and is tested on a CPU with one and two
+processes. The module has never been run with a GPU, vLLM, images, DeepSpeed or FSDP.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
     Advantages are float32 ``[B, T]``, one per completion token. ``B`` is the number of rows of a generation batch in
     this process, and ``T`` is the length of the longest completion. A group is ``num_generations`` consecutive rows
     over all processes, and a batch baseline uses all rows of all processes. A row's reward is TRL's weighted sum of
-    rewards. Tokens that TRL masks (padding, tool output, ``env_mask``) get advantage 0 and do not count in lengths. A
-    chain may read log-probabilities (nats, at the sampling temperature) or entropies (nats). In this case, the trained
-    model computes these values before the update, in one additional forward pass per generation batch. Components
-    receive a step number that counts generation batches from 1.
+    rewards. Tokens that TRL masks (padding, tool output, ``env_mask``) get advantage 0, and are not counted in the
+    length of the response. A chain may read log-probabilities (nats, at the sampling temperature) or entropies (nats).
+    In this case, the trained model computes these values before the update, in one additional forward pass per
+    generation batch. Components receive a step number that counts generation batches from 1.
 
     Degenerate cases: a completion for which every reward function returned None gets advantage 0, and does not affect
     the rest of its group. The same holds for a completion without a trained token, such as a truncated completion with

@@ -41,8 +41,8 @@ class CarriedChain(NamedTuple):
     def of(
         recipe: str | Path | Recipe | None, chain: Sequence[Described] | None, success_at: float | None, args: Any
     ) -> CarriedChain:
-        """Return the chain of ``recipe`` or ``chain``, whichever is given. ``args``, a ``GRPOConfig``, must agree with
-        a recipe.
+        """Return the credit chain (advantage computation) of ``recipe``, or the given ``chain``. ``args``, a
+        ``GRPOConfig``, must have the values of ``grpo_config(recipe)`` if a recipe is given.
 
         Raises:
             UserError: neither or both of ``recipe`` and ``chain`` are given, or TRL does not support the chain.

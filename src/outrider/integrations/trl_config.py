@@ -57,7 +57,8 @@ def grpo_config(recipe: Recipe) -> dict[str, Any]:
     ``minibatches``.
 
     Raises:
-        UserError: TRL does not support the recipe. The message names the recipe's key and the values that TRL supports.
+        UserError: TRL does not support a value in the recipe. The message names the value's key, and the values that
+            TRL supports for this key.
 
     >>> from outrider.config import load_recipe
     >>> found = grpo_config(load_recipe("ppl"))

@@ -1,10 +1,11 @@
-"""Registers credit chains as advantage estimators of verl, and surrogates as policy losses of verl.
+"""Registers a recipe's advantage computation and policy loss with verl, as an advantage estimator and a policy loss.
 
-A credit chain is a recipe's sequence of advantage components. Verl passes rewards, masks and the ``uid`` of each row's
-prompt to an estimator, but not log-probabilities, entropies, branches or step numbers. A chain that needs such data is
-rejected at registration. Verl passes only a micro-batch to a loss. Therefore, policy losses per token (surrogates) can
-be registered. Selections of tokens over a whole optimizer batch (``objective.select``) cannot. Verl's own configuration
-sets the aggregation, the KL penalty and the entropy bonus.
+A credit chain is a recipe's list of components, such as a baseline and a shaper, that compute advantages one after
+another. Verl passes rewards, masks and the ``uid`` of each row's prompt to an estimator. A chain that needs other data,
+such as log-probabilities, entropies, step numbers or the tree of branched rollouts, is rejected at registration. Verl
+passes only a micro-batch to a loss. Therefore, a selection of tokens over a whole optimizer batch
+(``objective.select``) is not supported. Verl's own configuration sets the aggregation, the KL penalty and the entropy
+bonus.
 
 The module is written for verl 0.9. Its functions are tested with verl's registries on a CPU, but no training with verl
 has been run.
@@ -37,13 +38,14 @@ _SURROGATE: TypeAdapter[Surrogate] = TypeAdapter(Annotated[Surrogate, ComponentO
 
 
 def register_chain(name: str, chain: Sequence[Described], success_above: float | None = None) -> Callable[..., Any]:
-    """Register a credit chain as verl's ``algorithm.adv_estimator=NAME``, and return the estimator.
+    """Register a credit chain (a sequence of advantage computations) as verl's ``algorithm.adv_estimator=NAME``, and
+    return the estimator.
 
     A row's reward is the sum of its token-level rewards. Baselines ignore rows without trainable tokens. The advantages
     are also passed to verl as the returns, since there is no critic that learns from returns.
 
     Args:
-        chain: the advantage components, or their names and options as in a recipe.
+        chain: the components of the chain, such as a baseline and a shaper, or their names and options as in a recipe.
         success_above: a row is a success if its reward is above this value. If None, rewards must be 0 and 1, or -1 and
             1.
 

@@ -30,8 +30,8 @@ _PADDING = "pad"  # uid prefix of rows that verl adds to fill a batch; such rows
 
 
 class AdvantageRow(NamedTuple):
-    """The stored advantages of a row. The row from verl's trainer must have the same reward and the same number of
-    tokens.
+    """The stored advantages and reward of a row. When verl's trainer asks for the advantages, its row must have this
+    reward, and one trained token per advantage.
 
     Attributes:
         reward: the row's reward. The reward is 0 if the verifier failed, because a NaN would make verl's mean rewards
@@ -60,7 +60,7 @@ class RecipeAdvantages:
         estimator.
 
         Raises:
-            UserError: the rows differ from the step's rows, or a row occurs twice.
+            UserError: the rows from verl are not the rows that were stored for this step, or a row occurs twice.
         """
         uids = [str(uid) for uid in ([] if index is None else index)]
         self._refuse_other_rows([uid for uid in uids if not uid.startswith(_PADDING)])
@@ -99,8 +99,8 @@ def reward_of(row: WeightedRow) -> float:
 def advantages_for(
     rows: Sequence[WeightedRow], objective: ObjectiveOptions, denominators: Denominators, max_tokens: int
 ) -> list[Floats]:
-    """Return the advantages of each row's trainable tokens. If verl sums the token losses without dividing them
-    (``denominators.weighted``), the advantages are multiplied by the loss weights.
+    """Return the advantages of each row's trainable tokens. With ``denominators.weighted``, verl only sums the token
+    losses, so each advantage is multiplied by the weight that its token has in the loss.
     """
     advantages = [row.advantages_N[row.trainable_N] for row in rows]
     if not denominators.weighted:

@@ -1,4 +1,6 @@
-"""The data set for verl. Its items are placeholders, since the recipe's task provides the problems. Experimental."""
+"""The data set for verl. The items of the data set are placeholders, since the recipe's task provides the problems.
+Experimental.
+"""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Denominators(NamedTuple):
     Attributes:
         mode: value of verl's ``loss_agg_mode``.
         length: value of verl's ``loss_scale_factor``.
-        weighted: whether the advantages are multiplied by the loss weights.
+        weighted: whether each advantage is multiplied by the weight that its token has in the recipe's loss.
         full: whether every step must have the same number of rows, because verl divides by a fixed number of rows.
     """
 

@@ -1,6 +1,7 @@
-"""The rollout manager for verl's V1 trainer, which runs a recipe's exploration stages. Experimental.
+"""The rollout manager for verl's V1 trainer. The manager samples and verifies the rollouts that a recipe requests.
+Experimental.
 
-No training with verl has been run. docs/verl.md lists the parts that have been run.
+No training with verl has been run. docs/verl.md lists the parts of this integration that have been run.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ class ExploreManager:
         """Create the manager for verl, and register its advantage estimator in the process of verl's trainer.
 
         Raises:
-            UserError: the configuration does not match the recipe, or verl has another version.
+            UserError: the configuration does not match the recipe, or verl's version differs from ``VERL`` in more than
+                the patch number.
         """
         import verl
         from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY
@@ -143,13 +145,15 @@ class ExploreManager:
 
 
 class SaveExplorer:
-    """The class for verl's ``trainer.checkpoint_callback_class``, which adds the exploration state to checkpoints."""
+    """The class for verl's ``trainer.checkpoint_callback_class``. The class adds Outrider's state, such as the state of
+    the recipe's stages, to each checkpoint.
+    """
 
     def __init__(self, config: Any = None) -> None:
         self.config = config
 
     def on_save(self, trainer: Any, global_step: int, checkpoint_dir: str, **also: Any) -> None:
-        """Save the exploration state. Verl calls this method after it has written a checkpoint."""
+        """Save Outrider's state. Verl calls this method after it has written a checkpoint."""
         trainer.agent_loop_manager.save(Path(checkpoint_dir))
 
 

@@ -1,8 +1,8 @@
 """The plug-in for verl: when verl imports this module, Outrider's default estimators and losses are registered.
 
 To load the plug-in, set ``VERL_USE_EXTERNAL_MODULES=outrider.integrations.verl_plugin``. Outrider must be installed in
-verl's environment. The plug-in also registers the policy loss of a recipe, if the configuration from ``outrider
-verl-config`` names one.
+verl's environment. The plug-in also registers the recipe's policy loss, if ``outrider verl-config`` has written this
+loss into the configuration.
 
 If verl is not installed, importing this module has no effect.
 """

@@ -1,8 +1,8 @@
 """Converts the rows of a step to the format of verl's TransferQueue. Experimental.
 
-Each row has the key ``{uid of a prompt}_{session}_0``, where verl numbers the rollouts of a prompt as sessions. The row
-need not answer the prompt with this ``uid``, since the recipe's task provides the problems. In the queue, the prompt of
-a row consists of the original prompt and the row's prefix.
+Each row has the key ``{uid of a prompt}_{session}_0``, where ``session`` is the number of the rollout among those of
+the prompt. The row need not answer the prompt with this ``uid``, since the recipe's task provides the problems. If a
+rollout continues a prefix of another rollout, the prefix is part of the row's prompt in the queue.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def queued(row: WeightedRow, key: str, uid: str, step: int, version: int, also: 
 
     Args:
         key: the row's key in the queue.
-        uid: the id by which the estimator finds the row's advantages.
+        uid: the row's id, with which Outrider's estimator looks up the stored advantages.
         version: the version of the weights that sampled the row.
         also: the row's values for verl's ``reward_extra_info``.
     """
@@ -89,7 +89,7 @@ def queued(row: WeightedRow, key: str, uid: str, step: int, version: int, also: 
 
 
 def put_rows(rows: Sequence[QueuedRow], uids: Sequence[str], partition: str) -> None:
-    """Write the rows first, and mark their prompts as finished last, so that no reader sees an incomplete step."""
+    """Write the rows, and then mark their prompts as finished, so that no reader sees an incomplete step."""
     import transfer_queue as tq
     from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 

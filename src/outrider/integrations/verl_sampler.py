@@ -97,7 +97,7 @@ class VerlSampler:
         return SampledTokens(np.array(ids, np.int32), np.array(logprobs, np.float32), None, self._stop(job, ids))
 
     def _stop(self, job: Job, ids: list[int]) -> StopReason:
-        """Return why a response ended. Verl does not report the reason, so it is inferred from the tokens."""
+        """Return why a response ended, inferred from its tokens, since verl does not report the reason."""
         if ids[-1] in job.asked["stop_token_ids"]:
             return StopReason.STOP
         text = self._tokenizer.decode(ids, skip_special_tokens=True) if job.asked["stop"] else ""

@@ -1,4 +1,4 @@
-"""Runs those parts of a recipe's step that come before verl's update: exploration, verification and advantage
+"""Runs the parts of a training step that come before verl's policy update: sampling, verification and advantage
 estimation. Experimental.
 """
 
@@ -27,11 +27,13 @@ from outrider.train.metrics import step_metrics
 
 
 class MadeStep(NamedTuple):
-    """The rows of a step, in the order of their groups, and the groups with all rollouts, for the run's records.
+    """The training rows and the rollouts of a step.
 
     Attributes:
+        rows: the training rows, in the order of their groups.
         uids: the ``uid`` of each row.
-        metrics: metrics of the exploration stages, and the metrics that Outrider reports in every step.
+        groups: all rollouts of the step, for the run's records.
+        metrics: the step's metrics, including those of the recipe's exploration stages (``explore``).
     """
 
     rows: list[WeightedRow]
@@ -41,7 +43,7 @@ class MadeStep(NamedTuple):
 
 
 class StepMaker:
-    """Makes the steps of a recipe: samples and verifies rollouts, and estimates their advantages.
+    """Runs the steps of a recipe up to verl's update: samples and verifies rollouts, and estimates their advantages.
 
     Attributes:
         advantages: the current step's advantages for verl's trainer.
@@ -60,12 +62,13 @@ class StepMaker:
         self._all_rows = PolicyLoss(recipe.objective, recipe.sample.max_tokens).needs.all_rows
 
     def make(self, step: int) -> MadeStep:
-        """Explore, verify and estimate advantages for one step, and store the advantages for verl's trainer.
+        """Sample and verify the rollouts of one step, estimate their advantages, and store the advantages for verl's
+        trainer.
 
         Raises:
-            UserError: the step has no rows, or more rows than verl's optimizer batch. The error is also raised if the
-                rows' sampling temperature differs from the recipe's, or if the step has fewer rows than the optimizer
-                batch and verl divides the loss by the size of the batch.
+            UserError: the step has no rows, or more rows than verl's optimizer batch, or the sampling temperature of
+                the rows differs from the recipe's. A step with fewer rows than the optimizer batch is also an error if
+                verl divides the loss by the size of the batch.
         """
         recipe = self.recipe
         self.sampler.version = step - 1

@@ -26,7 +26,7 @@ class Training(NamedTuple):
     Attributes:
         weights: trained weights, by name.
         optimizer: the optimizer whose state is saved or loaded.
-        counts: step counts and the state of the loss, as plain Python values.
+        counts: all other state, such as the number of optimizer steps and the ``state_dict`` of the loss.
         reference: weights of the reference policy, by name; empty if the reference is always the initial model.
     """
 

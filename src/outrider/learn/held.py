@@ -38,8 +38,9 @@ class HeldModel(Protocol):
         ...
 
     def idle(self, mine: int) -> Iterator[Tensor]:
-        """Yield a loss of 0 for each pass without rows. A rank with fewer passes (``mine``) than other ranks must run
-        passes without rows first. These losses depend on all trained parameters.
+        """Yield a loss of 0 for each pass that this rank lacks. In a sharded model, all ranks must run the same number
+        of passes, so a rank with fewer passes (``mine``) calls ``backward`` on these losses. The losses depend on all
+        trained parameters.
         """
         ...
 

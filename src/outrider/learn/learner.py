@@ -46,7 +46,9 @@ class Loss(Protocol):
         ...
 
     def prepare(self, rows: Sequence[WeightedRow]) -> list[WeightedRow]:
-        """Set the row weights and flags that depend on the whole optimizer batch; they are equal on every rank."""
+        """Set the attributes of rows that depend on the whole optimizer batch, such as ``weight`` and ``trained``. A
+        row's attributes are equal on every rank.
+        """
         ...
 
     def __call__(
@@ -119,7 +121,8 @@ class Learner(Protocol):
         ...
 
     def save(self, folder: Path) -> None:
-        """Write a checkpoint into a folder. If ``whole`` is true, one rank may call this method alone.
+        """Write a checkpoint into a folder. Every rank must call this method if the policy is sharded (:attr:`whole` is
+        false).
 
         Raises:
             UserError: writing to the disk fails.
@@ -146,11 +149,11 @@ class EntropyLearner(Protocol):
 
 @runtime_checkable
 class WeightsInMemory(Protocol):
-    """A learner whose process has the whole policy in memory if ``whole`` is true."""
+    """A learner that can pass its weights to the sampler in memory."""
 
     def weights(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield every weight with its Hugging Face name, in the dtype of matmuls. Call this method only if ``whole`` is
-        true.
+        """Yield every weight with its Hugging Face name, in the dtype of matmuls. Call this method only if the policy
+        is not sharded over ranks (:attr:`Learner.whole`).
 
         A weight may share memory with the policy, so the receiver has to copy the weight.
         """
@@ -176,14 +179,14 @@ def updates(
     of the updates. ``tokens`` is the number of trained tokens, counted anew in every epoch. The metrics also contain
     the last gradient norm, the last learning rate, and the counts ``updates``, ``skipped_no_signal``,
     ``skipped_nonfinite`` and ``rows_skipped``. If a service trains the policy, ``trained_tokens`` is the number of
-    tokens sent to the service, including prompts and padding rows. The objective adds its own metrics.
+    tokens sent to the service, including prompts and padding rows. The loss can add metrics of its own.
 
     Args:
         logprobs: computes the learner's log-probabilities on demand.
         optimizer_step: trains on one batch, and returns the diagnostics summed over the batch's tokens, the number of
             these tokens (``tokens``), and counts such as ``updates``.
-        seen: returns the log-probabilities from the updates' forward passes (``logprobs`` of :class:`Updated`). None if
-            the learner does not record log-probabilities.
+        seen: a function that returns the log-probabilities from the updates' forward passes (``logprobs`` of
+            :class:`Updated`); None if the learner does not record them.
 
     Raises:
         ValueError: the rows' log-probabilities have different temperatures, or are restricted by top-p or top-k.
@@ -212,8 +215,8 @@ def updates(
 
 
 def refuse_modes(rows: Sequence[WeightedRow]) -> None:
-    """Raise ValueError if the rows have different log-probability modes, or a truncated mode, because importance ratios
-    would be wrong.
+    """Raise ValueError if the rows' log-probabilities have different temperatures, or are restricted by top-p or top-k,
+    because importance ratios would be wrong.
     """
     modes = {row.mode for row in rows}
     if len(modes) > 1 or any(mode.top_p != 1.0 or mode.top_k != 0 for mode in modes):

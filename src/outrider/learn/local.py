@@ -175,10 +175,11 @@ class LocalLearner:
         return None if model is None else partial(save_policy, policy._replace(model=model))
 
     def save(self, folder: Path) -> None:
-        """Write a checkpoint into a folder; every rank must call this method, unless ``held.whole`` is true.
+        """Write a checkpoint into a folder. Every rank must call this method if the model is sharded.
 
-        The checkpoint contains the trained weights, the optimizer state, step counts and the state of the loss. It also
-        contains the reference policy if the recipe resets the reference; otherwise, the reference is the initial model.
+        The checkpoint contains the trained weights, the optimizer state, step counts and the ``state_dict`` of the
+        loss. It also contains the reference policy if the recipe resets the reference; otherwise, the reference is the
+        initial model.
 
         Raises:
             UserError: writing to the disk fails.
@@ -274,8 +275,8 @@ class LocalLearner:
         """Return this rank's memory limit in bytes: its share of the memory that is available before any rank starts
         its passes. Return None if there is no limit, for example on a GPU.
 
-        A sharded model has no limit either: its ranks wait for each other within a pass, so a rank that ran out of
-        memory could not retry.
+        A sharded model also has no limit, because a pass that ran out of memory could not be retried: all ranks run it
+        together.
         """
         if self.parameters[0].device.type != "cpu" or not self.whole:
             return None

@@ -110,8 +110,8 @@ def available(root: Path = Path("/")) -> int | None:
 
 
 def _container(root: Path) -> list[int]:
-    """Return the container's free memory, as reported by its top control group; empty if there is no limit. Inactive
-    file caches count as free memory.
+    """Return the container's free memory in bytes, from its top control group, as a list of one number. The list is
+    empty if there is no limit. Inactive file caches count as free memory.
     """
     group = root / "sys/fs/cgroup"
     try:

@@ -19,7 +19,9 @@ class Processes(Protocol):
         ...
 
     def linked(self) -> AbstractContextManager[None]:
-        """Return a context manager for a block in which the devices of the ranks wait for each other."""
+        """Return a context manager for code with collective operations, in which the GPUs of all ranks wait for each
+        other.
+        """
         ...
 
 

@@ -20,7 +20,7 @@ def recompute_layers(model: PreTrainedModel) -> None:
     Passes that compute no gradients are unaffected.
 
     Raises:
-        UserError: the architecture has no layers that support this.
+        UserError: transformers does not mark any layers as supporting gradient checkpointing in this architecture.
     """
     layers = layers_of(model, "learn.gradient_checkpointing")
     # The switch in transformers works only in training mode. In that mode, layers with their own dropout (OPT, BioGPT,
@@ -30,7 +30,7 @@ def recompute_layers(model: PreTrainedModel) -> None:
 
 
 def layers_of(model: PreTrainedModel, wanted_by: str) -> list[GradientCheckpointingLayer]:
-    """Return the layers of a model. ``wanted_by`` is the option that needs the layers.
+    """Return the layers of a model. ``wanted_by`` is the recipe's option that needs the layers, for the error message.
 
     Raises:
         UserError: transformers does not mark any layers as supporting gradient checkpointing in this architecture.

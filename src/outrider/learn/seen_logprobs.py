@@ -1,4 +1,4 @@
-"""Keeps the log-probabilities that the forward passes of a step's updates compute."""
+"""Keeps the log-probabilities from the forward passes of training, for example for metrics."""
 
 from __future__ import annotations
 

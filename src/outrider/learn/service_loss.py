@@ -9,7 +9,7 @@ from outrider.objective.options import ObjectiveOptions
 
 
 class NamedLoss(NamedTuple):
-    """A built-in loss of a service, with its parameters."""
+    """A built-in loss of a Tinker service, with its parameters."""
 
     name: str
     config: dict[str, float] | None = None
@@ -19,8 +19,9 @@ def named_loss(options: ObjectiveOptions) -> NamedLoss | None:
     """Return the Tinker protocol's built-in loss that has the same gradient as an objective; None if there is no such
     loss.
 
-    Excluded tokens, the off-policy correction and stream weights are supported by every loss, since they only multiply
-    the advantages. Outrider's objective bounds log ratios to ±20; services do not bound log ratios.
+    The off-policy correction, the weights of streams and a selection that only excludes tokens do not affect the choice
+    of the loss, since these factors multiply the advantages. Outrider's objective bounds log ratios to ±20; services do
+    not bound log ratios.
 
     >>> named_loss(ObjectiveOptions(surrogate={"clip": [0.2, 0.28]}))
     NamedLoss(name='ppo', config={'clip_low_threshold': 0.8, 'clip_high_threshold': 1.28})

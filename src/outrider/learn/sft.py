@@ -21,8 +21,8 @@ from outrider.tasks.turn_task import TurnTask
 
 
 def solution_row(policy: Policy, problem: Problem, prompts: bool = False) -> WeightedRow:
-    """Return a row with the prompt as context, and with the solution and the end token as trained tokens. With
-    ``prompts``, all tokens except the first are trained.
+    """Return a row with the prompt as context, and with the solution and the end token as trained tokens. If
+    ``prompts`` is true, the prompt's tokens are also trained, except the first.
 
     Raises:
         UserError: the problem has no solution.

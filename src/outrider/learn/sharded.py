@@ -131,7 +131,7 @@ class ShardedModel:
 
 
 class _Statistics(torch.nn.Module):
-    """Does the learner's computation in a module, since FSDP gathers weights only when a module is called."""
+    """Wraps :func:`own_statistics` in a module, since FSDP gathers weights only when a module is called."""
 
     def __init__(self, model: PreTrainedModel, path: ComputePath, dtype: torch.dtype) -> None:
         super().__init__()

@@ -33,8 +33,8 @@ class ShardedFiles:
     """Each rank writes its shards, and their positions in the full tensors, to safetensors files named after the rank.
     Reading these files runs no code.
 
-    The files can be read on any number of ranks. To write the files, each rank needs extra memory for 1/32 of its
-    shards, or for its largest shard if that is larger.
+    The files can be read on any number of ranks. Each rank writes up to 32 files, and assembles each of them in memory.
+    A rank therefore needs extra memory for 1/32 of its shards, or for its largest shard if that is larger.
     """
 
     def save(self, folder: Path, training: Training) -> None:

@@ -2,14 +2,14 @@ r"""Trains with a Tinker service: Outrider computes advantages and the weights o
 computes gradients.
 
 A service offers a few built-in losses for rows with one advantage per token. If the objective is one of these losses,
-the advantages are multiplied by all other weights of the objective, such as 1 / denominator. The gradient of any other
-objective is linear in the gradients of log-probabilities,
+each advantage is multiplied by all weights of its token, such as 1 / the number of tokens in the batch. The gradient of
+any other objective is a weighted sum of gradients of log-probabilities:
 
-.. math:: \nabla L = \sum_t \frac{\partial L}{\partial \log\pi_t} \nabla \log\pi_t,
+.. math:: \nabla L = \sum_t \frac{\partial L}{\partial \log\pi_t} \nabla \log\pi_t.
 
-so the service returns log-probabilities, Outrider computes the factors in float64, and the service gets the loss
-:math:`-\sum_t \rho_t a_t` with :math:`a_t = -\partial L / \partial \log\pi_t` and old log-probabilities equal to the
-current log-probabilities. Then :math:`\rho = 1`, and the gradient is the sum above. For such an objective, training
+Therefore, the service returns log-probabilities, Outrider computes the factors in float64, and the service gets the
+loss :math:`-\sum_t \rho_t a_t` with :math:`a_t = -\partial L / \partial \log\pi_t` and old log-probabilities equal to
+the current log-probabilities. Then :math:`\rho = 1`, and the gradient is the sum above. For such an objective, training
 costs one additional forward pass. The protocol's weighted cross-entropy is not used: a service that averages a row's
 losses divides by the sum of the weights. This sum may be close to 0 or negative.
 """
@@ -179,8 +179,8 @@ class TinkerLearner:
         old_logprobs: Sequence[NDArray[np.floating]],
         advantages: Sequence[NDArray[np.floating]],
     ) -> list[ServiceRow]:
-        """Return the rows in the service's format. Rows with advantage 0 are added, to reach a number of rows for which
-        the service has compiled its computation.
+        """Return the rows in the service's format. Rows with advantage 0 are added until the number of rows is a
+        multiple of ``engine.learner.tinker.rows``.
         """
         total = self._filled(len(rows))
         sent = [

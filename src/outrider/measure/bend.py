@@ -59,19 +59,20 @@ def find_bend(
 
     .. math:: y = c + s\, x + d \max(x - \tau, 0)
 
-    The bend :math:`\tau` is the best of up to 200 candidates in the middle 80 % of the points. Residuals of
-    neighbouring steps are correlated. Therefore, residuals are resampled in blocks, to answer two questions:
+    The bend :math:`\tau` is the one with the smallest squared error among up to 200 candidates, which are points in the
+    middle 80 % of the curve. Residuals of neighbouring steps are correlated. Therefore, residuals are resampled in
+    blocks, to answer two questions:
 
-    1. *Is there a bend?* The statistic is the relative decrease in squared error from the straight line to the best two
-       segments. Two segments always fit better, so the statistic is compared with its values for ``resamples``
+    1. *Is there a bend?* The test statistic is the share by which the two segments reduce the squared error of the
+       straight line. Two segments always fit better, so the statistic is compared with its values for ``resamples``
        simulated curves without a bend. A simulated curve is the straight line plus resampled residuals of the *two*
-       segments, since residuals of the straight line are larger if there is a bend.
+       segments. Residuals of the straight line would be too large if there is a bend.
     2. *Where is the bend, and how steep are the segments?* The intervals come from fits to ``resamples`` simulated
        curves with a bend. Each of these curves is the fitted two segments plus resampled residuals.
 
     The curve ``levels off`` if the bend is significant and the late slope is at most ``plateau`` times as steep as the
-    early slope. Falling curves, such as entropy, are handled in the same way. If the first or the last candidate is the
-    best, the true bend may be outside the middle 80 % of the points.
+    early slope. Falling curves, such as entropy, are handled in the same way. If the bend is the first or the last
+    candidate, the true bend may be outside the middle 80 % of the curve.
 
     Degenerate cases: points with NaN or infinity in x or y are excluded and counted. An exactly straight curve has no
     bend. The p-value is never below 1 / (resamples + 1).
@@ -116,7 +117,7 @@ def find_bend(
 
 
 class _Candidates:
-    """The candidate bends for curves with the points ``x_N``. All candidates are evaluated together.
+    """The points among ``x_N`` at which a curve may bend. All candidates are evaluated together.
 
     Let :math:`q_k` be the hinge function of candidate k, made orthogonal to straight lines and scaled to unit length.
     So bend k reduces the squared error of the straight line by :math:`(q_k y)^2`.
@@ -141,12 +142,14 @@ class _Candidates:
         return np.asarray(y_N.mean() + (y_N @ self.slope_N) * self.slope_N, dtype=np.float64)
 
     def segments(self, y_N: Floats) -> Floats:
-        """Return the fitted values of the best two segments."""
+        """Return the values of the two segments that fit ``y_N`` with the smallest squared error."""
         unit_N = self.unit_KN[self._best(y_N[None])[0]]
         return np.asarray(self.line(y_N) + (y_N @ unit_N) * unit_N, dtype=np.float64)
 
     def gain(self, y_BN: Floats) -> Floats:
-        """Return, for each curve (row), the relative decrease in squared error from the line to the best bend."""
+        """Return, for each curve (row of ``y_BN``), by which share the best bend reduces the squared error of the
+        straight line.
+        """
         removed_B = np.square(y_BN @ self.unit_KN.T).max(axis=1)
         total_B = np.square(y_BN - y_BN.mean(axis=1, keepdims=True)).sum(axis=1)
         error_B = total_B - np.square(y_BN @ self.slope_N)
@@ -155,7 +158,7 @@ class _Candidates:
         return gain_B
 
     def places(self, y_BN: Floats) -> Floats:
-        """Return the x of the best bend for each row."""
+        """Return, for each curve (row of ``y_BN``), the x of the bend with the smallest squared error."""
         return self.places_K[self._best(y_BN)]
 
     def slope(self, y_BN: Floats) -> Floats:

@@ -34,7 +34,7 @@ def bounds(value: float, draws_B: Floats) -> IntervalBounds:
 def autocorrelation(residuals_N: Floats) -> float:
     r"""Return the lag-1 autocorrelation, :math:`\sum_t e_t e_{t+1} / \sum_t e_t^2`, of residuals with mean 0.
 
-    The result is NaN for fewer than three residuals, or if all residuals are 0.
+    Degenerate cases: NaN for fewer than three residuals, or if all residuals are 0.
 
     >>> autocorrelation(np.array([1.0, 1.0, -1.0, -1.0])).__round__(3)
     0.25

@@ -97,11 +97,12 @@ def _change(level: str, pairs: Sequence[tuple[Tally, Tally]], ks: Sequence[int],
 
 
 def _entropy(pairs: Sequence[tuple[Tally, Tally]], resamples: int, seed: int) -> Interval:
-    """Return the difference in mean entropy. All tokens have equal weights, so each mean is a ratio of sums over
-    problems.
+    """Return the difference in mean entropy. Each mean gives all tokens equal weights: it is the sum of entropies over
+    the number of tokens.
 
-    For the interval, each ratio r is linearised as the mean over problems of ``r + (nats - r * tokens) /
-    mean(tokens)``, where ``nats`` is a problem's sum of entropies.
+    The bootstrap needs one value per problem. A problem's value is ``r + (nats - r * tokens) / mean(tokens)``, with the
+    mean entropy ``r``, and with the problem's sum of entropies ``nats`` and number of tokens. The mean of these values
+    is ``r``.
     """
     known = [pair for pair in pairs if all(t.entropy_tokens for t in pair)]
     if not known:

@@ -1,5 +1,5 @@
-"""Measures how clearly two models differ: problems won and lost, problems on which the result depends, and the sample
-sizes needed.
+"""Tests whether the pass@1 of two models differs, on how few problems the difference depends, and how many problems or
+samples are needed to detect it.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Decision:
         decisive: smallest number of problems whose removal makes the interval of ``difference`` include 0; None if the
             interval already includes 0.
         needed_problems, needed_samples: how many problems (:func:`problems_needed`), or how many samples per problem
-            (:func:`samples_needed`), are needed to detect a difference of this size. None if the interval already
-            excludes 0, or if no number would be enough.
+            (:func:`samples_needed`), are needed to detect a difference of this size. The two numbers are None if the
+            interval already excludes 0, or if no number would be enough.
     """
 
     difference: Interval
@@ -125,8 +125,8 @@ def decisive_problems(changes_P: ArrayLike, resamples: int = 2000, seed: int = 0
 
 
 def _without_by_normal(largest_P: Floats) -> int:
-    """Return how many of the first values must be removed until the interval of the mean of the others includes 0. The
-    interval is a normal approximation.
+    """Return how many of the largest values must be removed until the interval of the mean of the remaining values
+    includes 0. ``largest_P`` is in descending order, and the interval is a normal approximation.
     """
     left_P = np.arange(len(largest_P), 0, -1)
     sums_P, squares_P = (np.cumsum(values_P[::-1])[::-1] for values_P in (largest_P, largest_P**2))

@@ -21,9 +21,10 @@ def distinct_at_k(answers: Sequence[str], k: int) -> float:
 
     .. math:: \sum_a \Big[ 1 - \binom{n - n_a}{k} \Big/ \binom{n}{k} \Big]
 
-    Here, ``n`` is the number of answers, and ``n_a`` is the number of answers equal to ``a``. The term of answer ``a``
-    is pass@k with ``n_a`` successes. The estimate is unbiased for every ``k <= n``, so models with different numbers of
-    rollouts are comparable. The result is NaN if ``n < k``. ``""`` does not count as an answer.
+    Here, ``n`` is the number of answers, and ``n_a`` is the number of answers equal to ``a``. In the sum, the term in
+    brackets is pass@k if answer ``a`` counts as the success. The estimate is unbiased for every ``k <= n``, so models
+    with different numbers of rollouts are comparable. The result is NaN if ``n < k``. ``""`` does not count as an
+    answer.
 
     Raises:
         ValueError: ``k < 1``.
@@ -72,18 +73,19 @@ def text_diversity(
         \text{overlap}(i) &= \Big( \prod_{n=1}^{N} p_n(i) \Big)^{1/N} \qquad
         \text{novelty}(i) = \sum_{g:\, c_j(g) = 0\, \forall j} c_i(g) \Big/ \sum_g c_i(g) \quad (n = N)
 
-    with ``N = order``. Overlap is the BLEU score of a response with all other responses as references, as in self-BLEU.
-    Overlap has no brevity penalty, since one of many references usually has a similar length. Overlap has no smoothing:
-    if one :math:`p_n` is 0, the overlap is 0. Overlap is 1 if another response contains the whole response, and 0 if no
-    other response contains any of its ``N``-grams. Novelty is the share of ``N``-grams that no other response has.
+    where ``N`` is the parameter ``order``. Overlap is the BLEU score of a response with all other responses as
+    references, as in self-BLEU. Overlap has no brevity penalty, since one of many references usually has a similar
+    length. Overlap has no smoothing: if one :math:`p_n` is 0, the overlap is 0. Overlap is 1 if another response
+    contains the whole response. Overlap is 0 if no other response contains any n-gram of length ``order``; novelty is
+    the share of these n-grams that no other response has.
 
     ``responses`` are token ids (arrays or lists) or words (lists of strings, see :func:`words`). ``problem_R`` contains
-    the problem of each response. If None, all responses are to one problem. Responses are not compared in pairs: the
-    cost is one sort of all n-grams per order, O(tokens log tokens) for all problems together.
+    the problem of each response. If None, all responses are to one problem. The time is O(tokens log tokens) for each
+    n, since the n-grams of all responses are sorted instead of compared in pairs.
 
-    Degenerate cases: orders n above the response's length do not count in the overlap, and the overlap is NaN for an
-    empty response. Novelty is NaN for a response with fewer than ``order`` tokens. Overlap and novelty are NaN if a
-    problem has only one response.
+    Degenerate cases: for a response with fewer than ``order`` tokens, the overlap is computed without the longer
+    n-grams. The overlap is NaN for an empty response. Novelty is NaN for a response with fewer than ``order`` tokens.
+    Overlap and novelty are NaN if a problem has only one response.
 
     Raises:
         ValueError: ``order < 1``, or the numbers of labels and responses differ.

@@ -3,10 +3,10 @@ r"""Statistics of the policy's token entropies: means by relative position, and 
 Exact entropies are :math:`H_t = -\sum_v \pi(v \mid s_t) \log \pi(v \mid s_t)` in nats, over the full distribution. If
 only log-probabilities of the sampled tokens exist, the *surprisal* :math:`-\log \pi(y_t \mid s_t)` replaces the
 entropy. For tokens sampled at temperature 1 without top-p or top-k, mean surprisal is an unbiased estimate of mean
-entropy. A single surprisal is not an entropy, so quantiles, and statistics of the highest values, then describe
-surprisal only. Means by group are biased if the groups depend on the sampled tokens, such as groups by category, by
-outcome or by relative position (which depends on the response's length). Reports must state whether they show entropy
-or surprisal.
+entropy. A single surprisal is not an entropy, so quantiles and highest values of surprisal do not estimate those of
+entropy. A mean over a group of tokens is biased if the group depends on the sampled tokens. This is the case for groups
+by token category, by outcome, and by relative position, which depends on the response's length. Reports must state
+whether they show entropy or surprisal.
 
 Source: STILL report, arXiv 2508.07534, Eq. 3.
 """
@@ -52,8 +52,8 @@ class Spread(NamedTuple):
         quantiles: quantiles of token entropy in nats; the key 0.5, for example, is the median.
         threshold: the smallest entropy among the forking tokens (the tokens with the highest entropies).
         carried: share of the total entropy that belongs to the forking tokens; NaN if the total entropy is 0. If
-            several tokens have exactly the threshold entropy, only as many of them count as the number of forking
-            tokens allows.
+            several tokens have exactly the threshold entropy, some of them are excluded, so that the number of forking
+            tokens is as requested.
     """
 
     quantiles: dict[float, float]

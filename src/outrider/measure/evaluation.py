@@ -35,7 +35,7 @@ class Summary:
         greedy: success rate of greedy decoding.
         problems, samples, scorable: number of problems, number of responses, and number of responses that could be
             verified.
-        voteless: number of problems that count with majority 0, because no response to the problem had an answer.
+        voteless: number of problems without an answer in any response; their majority@n is 0.
         truncated, unparseable: shares of ``samples`` that were truncated, or in which no answer was found.
         timeouts, errors: number of responses, including greedy ones, for which the verifier exceeded its time limit
             (timeouts) or failed (errors).
@@ -122,8 +122,8 @@ def evaluate(
     problem. :class:`Tally` defines success and lists the responses that are excluded; :func:`bootstrap_mean` explains
     ``resamples`` and ``seed``.
 
-    Degenerate cases: a mean is NaN, with ``problems = 0``, if there is no problem to average over. A problem without
-    samples counts in ``Summary.problems`` but not in the means.
+    Degenerate cases: a mean is NaN if there is no problem to average over; its ``Interval.problems`` is then 0. A
+    problem without samples counts in ``Summary.problems`` but not in the means.
 
     Raises:
         ValueError: two problems have the same id, a rollout has no verdict or belongs to an unknown problem, or a
@@ -157,10 +157,11 @@ def of_tallies(tallies: Sequence[Tally], resamples: int = 2000, seed: int = 0) -
 
 
 def by_level(tallies: Sequence[Tally]) -> dict[str, list[Tally]]:
-    """Group tallies by :attr:`Tally.label`, in natural order. Tallies without a level have the key ``""``.
+    """Group tallies by the difficulty level of their problem (:attr:`Tally.label`), in natural order. Problems without
+    a level have the key ``""``.
 
-    Degenerate cases: the result is empty if no problem has a level. Problems without a level are excluded if they
-    belong to a test set, since the test set has a separate summary.
+    Degenerate cases: the result is empty if no problem has a level. Problems of a test set that have no level are
+    excluded, since :func:`by_test_set` groups them.
     """
     known = [t for t in tallies if t.label or not t.test_set]
     labels = sorted({t.label for t in known}, key=_natural)

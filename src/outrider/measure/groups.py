@@ -1,4 +1,6 @@
-"""Computes means of token values by group, with bootstrap intervals over responses or problems."""
+"""Computes means over groups of tokens, such as the mean entropy by position, with bootstrap intervals over responses
+or problems.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ class Mean(NamedTuple):
     Attributes:
         value: mean in which all tokens have equal weights; NaN if there are no tokens.
         low, high: ends of the interval; NaN if no interval was computed.
-        n: number of tokens (or other values).
+        n: number of averaged values, one per token.
         responses: number of responses from which the tokens come.
     """
 
@@ -44,7 +46,7 @@ class Profile:
     """Means of a quantity, one for each group of tokens.
 
     Attributes:
-        groups: name of each group, or its midpoint if the groups are intervals on an axis.
+        groups: name of each group, or the bin's midpoint if the groups are bins of a number.
         means: one mean per group.
         excluded: number of tokens that are NaN or belong to no group.
         owners_R: sorted ids of the responses with a token in any group.

@@ -30,7 +30,7 @@ def effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: Arr
     Raises:
         ValueError: ``k < 1``, or a count is not between 0 and k.
 
-    Source: STILL report, arXiv 2508.07534, Eqs. 5 and 6.
+    Source: STILL report, arXiv 2508.07534, equations 5 and 6.
 
     >>> effects([1, 4, 0], [3, 4, float("nan")], k=4).tolist()
     [0.5, 0.0, nan]
@@ -40,15 +40,15 @@ def effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: Arr
 
 
 def squared_effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: ArrayLike) -> Floats:
-    r"""Return squared effects, corrected for sampling noise. The corrected squares are unbiased estimates, and
-    individual estimates may be negative.
+    r"""Return the squared effect of each replaced token on success (:func:`effects`), corrected for sampling noise. The
+    corrected squares are unbiased estimates, and individual estimates may be negative.
 
     .. math:: \widehat{I_n^2} = \hat I_n^2 - \frac{\hat p (1 - \hat p) + \hat q (1 - \hat q)}{k - 1}
 
     Here, :math:`\hat p` and :math:`\hat q` are the success rates with the kept and with the replaced token. Effects of
     both signs cancel in a mean, but squares do not. If no token matters, the expected corrected square is 0, while the
-    expected :math:`\hat I_n^2` is positive. For a group of tokens, the square root of the mean corrected square is the
-    typical effect size.
+    expected :math:`\hat I_n^2` is positive. To get the typical effect size of a group of tokens, take the mean of their
+    corrected squares, and then the square root.
 
     Degenerate cases: the result is NaN for ``k = 1``, where noise and effect cannot be distinguished. Other cases are
     as in :func:`effects`.
@@ -82,8 +82,8 @@ def by_position(effects_N: ArrayLike, relative_N: ArrayLike, responses_N: ArrayL
 
 
 def by_entropy(effects_N: ArrayLike, entropies_N: ArrayLike, responses_N: ArrayLike) -> Profile:
-    """Return the mean effect for each quantile group of positions, where positions are grouped by the token entropy at
-    the replaced position.
+    """Return the mean effect of the replaced tokens for each of three groups: the 20 % of positions with the lowest
+    token entropy, the middle 60 %, and the 20 % with the highest.
 
     >>> [mean.value for mean in by_entropy([0.0, 0.2, 0.4, 0.4, 0.7], [1, 2, 3, 4, 5], [0, 0, 1, 1, 1]).means]
     [0.0, 0.3333333333333333, 0.7]
@@ -92,7 +92,8 @@ def by_entropy(effects_N: ArrayLike, entropies_N: ArrayLike, responses_N: ArrayL
 
 
 def by_perplexity(effects_N: ArrayLike, perplexities_N: ArrayLike, responses_N: ArrayLike) -> Profile:
-    """Return the mean effect for each quantile group of *responses*, where responses are grouped by perplexity.
+    """Return the mean effect of the replaced tokens for each of three groups of *responses*: the 20 % with the lowest
+    perplexity, the middle 60 %, and the 20 % with the highest.
 
     ``perplexities_N`` repeats the perplexity of a response for each of its positions. All responses have equal weights
     in the quantiles, regardless of how many positions they have.
@@ -100,7 +101,7 @@ def by_perplexity(effects_N: ArrayLike, perplexities_N: ArrayLike, responses_N: 
     Raises:
         ValueError: positions of one response have different perplexities.
 
-    Source: STILL report, Figure 5(b): lowest and highest 20 %.
+    Source: STILL report, arXiv 2508.07534, Figure 5(b).
 
     >>> found = by_perplexity([0.0, 0.2, 0.5], [1.1, 1.1, 3.0], [7, 7, 9])
     >>> [(label, mean.value) for label, mean in zip(found.groups, found.means) if mean.n]

@@ -93,11 +93,12 @@ def _lengths(outcome: str, tokens_R: Floats, truncated_R: Floats) -> Lengths:
 
 
 class Shaped(NamedTuple):
-    """Lengths of shaped responses compared with other responses of their groups. A shaped response is a response whose
-    advantage was increased by a shaper, such as a novelty bonus.
+    """Lengths of responses whose advantage was increased, for example by a novelty bonus, compared with lengths in
+    their groups. These responses are called *shaped*.
 
     Attributes:
-        reference: the responses of the group for comparison: "correct", "group" or "unshaped" (:func:`shaped_lengths`).
+        reference: which responses of the group are used for comparison: ``correct``, ``group`` or ``unshaped``; see
+            :func:`shaped_lengths`.
         z: mean z-score; NaN if no response has a z-score.
         z_error: standard error of ``z`` over shaped responses, which ignores the correlation within a group.
         z_responses: number of shaped responses with a z-score. A z-score needs reference responses of different
@@ -140,8 +141,8 @@ def shaped_lengths(
     Raises:
         ValueError: the arrays differ in length.
 
-    Source: XRPO, arXiv 2510.06672, appendix D.1 and Table 7 (for the two references: z 0.257 and -0.280, ratio 1.040
-    and 0.991).
+    Source: XRPO, arXiv 2510.06672, appendix D.1 and Table 7. The table reports z = 0.257 and ratio = 1.040 for
+    ``correct``, and z = -0.280 and ratio = 0.991 for ``group``.
 
     >>> found = shaped_lengths([30, 20, 10, 60], [0, 0, 0, 0], [1, 1, 1, 0], [1, 0, 0, 0])
     >>> {name: (round(row.z, 3), row.ratio) for name, row in found.items()}
@@ -194,9 +195,9 @@ class Drift(NamedTuple):
 def drift(step_S: ArrayLike, value_S: ArrayLike) -> Drift:
     r"""Fit a line to a metric, such as mean length, over :math:`\log_2` of the training step, by least squares.
 
-    The logarithmic axis suits metrics that change fast early in training and slowly later. The standard error assumes
-    independent residuals. Residuals of neighbouring steps are correlated, so the true standard error may be about twice
-    as large.
+    The logarithm of the step suits metrics that change fast early in training and slowly later. The standard error
+    assumes independent residuals. Residuals of neighbouring steps are correlated, so the true standard error may be
+    about twice as large.
 
     Degenerate cases: NaN values and step 0, which has no logarithm, are excluded. The result is NaN for fewer than
     three points, or if all points belong to one step.

@@ -17,8 +17,8 @@ def majority(answers: Sequence[str], success: Sequence[bool]) -> float:
     verifier may accept one response and reject another with the same answer text, for example because of a wrong
     derivation. The success of this answer is then the share of its responses that were accepted.
 
-    Degenerate cases: if there are no votes, the result is 0. Report the number of problems without votes next to the
-    mean.
+    Degenerate cases: if there are no votes, the result is 0. If you average over problems, also report the number of
+    problems without votes.
 
     Raises:
         ValueError: the two sequences differ in length.

@@ -44,10 +44,10 @@ def relative_bins(lengths_R: ArrayLike, bins: int, starts_R: ArrayLike = 0) -> I
 
     .. math:: \lfloor t \cdot \mathrm{bins} / L \rfloor, \qquad t = 0, \ldots, L - 1
 
-    Here, t is the position of a token in its response, and L is the length of the response. If a response continues a
-    prefix of another rollout, t and L include the ``starts_R`` tokens of the prefix, but these tokens have no bin. A
-    response with fewer tokens than ``bins`` leaves some bins empty. The token of a one-token response is in the first
-    bin.
+    In the formula, t is the position of a token in its response, and L is the length of the response. If a response
+    continues a prefix of another rollout, ``starts_R`` is the length of the prefix. This length is added to t and L,
+    but tokens of the prefix are not in the result. A response with fewer tokens than ``bins`` leaves some bins empty.
+    The token of a one-token response is in the first bin.
 
     Raises:
         ValueError: ``bins < 1``.
@@ -68,8 +68,8 @@ def quantile_groups(values_N: ArrayLike, edges: tuple[float, ...] = (0.2, 0.8)) 
     """Return the quantile group of every value, from 0 (up to the first edge) to ``len(edges)`` (above the last edge).
 
     Equal values are always in the same group: all values that equal the quantile at an edge are in the group below the
-    edge. For example, the quantile at the edge 0.2 is the smallest value for which at least 20 % of the values are
-    smaller or equal, so the groups below the edge contain at least 20 % of the values. NaN values have group -1.
+    edge. The quantile at the edge 0.2, for example, is the smallest value x for which at least 20 % of the values are
+    at most x. NaN values have group -1.
 
     Degenerate cases: if all values are equal, all are in group 0.
 
@@ -95,8 +95,8 @@ def quantile_groups(values_N: ArrayLike, edges: tuple[float, ...] = (0.2, 0.8)) 
 def highest(values_N: ArrayLike, share: float = 0.2) -> Flags:
     r"""Mark the highest ``share`` of the values: the top :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)` values.
 
-    Here, N is the number of values that are not NaN. NaN values are never marked. If values tie for the last place, all
-    tied values are marked.
+    NaN values are never marked, and do not count in N, the number of values. If values tie for the last place, all tied
+    values are marked.
 
     Raises:
         ValueError: ``share`` is not in (0, 1].

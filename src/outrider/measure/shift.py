@@ -80,12 +80,12 @@ def largest_by_group(
     labels: Sequence[Label],
     share: float = 0.2,
 ) -> Profile:
-    """Return, for each group, how many of its tokens are among the tokens that changed most, as a share of the group.
-    The tokens that changed most are the ``share`` of all tokens with the largest absolute changes.
+    """Return the share of each group's tokens that belong to the most changed tokens. The most changed tokens are the
+    ``share`` of all tokens with the largest absolute values in ``changes_T``.
 
-    If a group's tokens change as much as tokens overall, the group's value is ``share``. A larger value means that
-    training changes the group's tokens more. Ties are handled as in :func:`highest`. Bootstrap intervals of the result
-    treat the choice of these tokens as fixed.
+    For a random group, the expected value is ``share``; a larger value means that training changes the probabilities in
+    this group more than in others. Ties are handled as in :func:`highest`. Bootstrap intervals of the result treat the
+    choice of the most changed tokens as fixed.
 
     Source: STILL report, arXiv 2508.07534, Figure 5(a) (groups by perplexity) and section 3.2.2 (groups by category).
 

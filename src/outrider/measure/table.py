@@ -26,7 +26,9 @@ class _Cell(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """A part of a table for one level or test set: its label, number of problems, and rows (row label and cells)."""
+    """A part of a table for one difficulty level or test set: its label, number of problems, and rows (row label and
+    cells).
+    """
 
     level: str
     problems: int
@@ -36,7 +38,7 @@ class _Block(NamedTuple):
 def as_table(result: Evaluation | Comparison, title: str = "") -> Table:
     """Format a result as a table for ``rich.print``, at most 100 columns wide.
 
-    The table has one row per test set (if there are several), one per level, and one for all problems. For a
+    The table has one row per test set (if there are several), one per difficulty level, and one for all problems. For a
     :class:`Comparison`, the table shows both evaluations and the paired change. A change is green or red if its
     interval excludes 0; otherwise, it is dim. A dash marks a value without data. A dagger marks a value that is
     computed from fewer problems than the row's number of problems. The caption shows the numbers of tokens and samples,
@@ -80,7 +82,7 @@ def _named(result: Evaluation | Comparison) -> str:
 
 
 def _blocks(result: Evaluation | Comparison) -> Iterator[_Block]:
-    """Yield one block per test set and per level in order, then the block for all problems."""
+    """Yield one block per test set, then one per difficulty level, then the block for all problems."""
     ks = shown_ks(result.overall.pass_at)
     if isinstance(result, Evaluation):
         for summary in (*result.test_sets, *result.levels, result.overall):

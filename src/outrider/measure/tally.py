@@ -90,8 +90,8 @@ class Tally:
 
     @property
     def label(self) -> str:
-        """Name of the difficulty level, after the name of the test set, since test sets have different levels; "" if
-        there is no level.
+        """``TEST_SET/LEVEL``, such as ``math/5``, since test sets have different difficulty levels; only the level if
+        there is no test set, and "" if there is no level.
         """
         return f"{self.test_set}/{self.level}" if self.test_set and self.level else self.level
 

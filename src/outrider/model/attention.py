@@ -1,9 +1,9 @@
 """One attention function for all Hugging Face models, whose computation can be replaced in every forward pass.
 
-The learner packs sequences, and the sampler has its own KV cache, so both must replace a model's attention. Each of
-them passes a *plan*, an object whose method ``attend`` computes attention, as ``model(..., plan=plan)``. transformers
-forwards the plan to the registered attention function. The model's modules, LoRA adapters, gradient checkpointing and
-sharding are not affected.
+The learner packs sequences, and the sampler has its own KV cache, so both must replace a model's attention. They call
+``model(..., plan=plan)``, where ``plan.attend`` computes the attention. transformers forwards the plan to the
+registered attention function, so the model itself is not changed, and LoRA adapters, gradient checkpointing and
+sharding work as usual.
 """
 
 from __future__ import annotations
@@ -154,8 +154,8 @@ class Packed:
         return (out_EHD if self._firsts_T is None else out_EHD.index_select(0, self._firsts_T))[None]
 
     def _repeated(self, x: Tensor) -> Tensor:
-        """Convert ``[1, H, T, D]`` to ``[E, H, D]``: ``E`` counts a shared context once for every sequence, ``T`` only
-        once.
+        """Convert ``[1, H, T, D]`` to ``[E, H, D]``: a context that sequences share is stored once in ``T`` tokens, and
+        is copied for each of these sequences in ``E`` tokens.
         """
         x_THD = x[0].transpose(0, 1)
         return x_THD if self._places_E is None else x_THD.index_select(0, self._places_E)

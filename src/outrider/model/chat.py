@@ -61,8 +61,8 @@ def refuse_unread(tokenizer: PreTrainedTokenizerBase, arguments: Arguments) -> N
 def observation_text(tokenizer: PreTrainedTokenizerBase, text: str, last: str, arguments: Arguments = _NONE) -> str:
     """Return the chat template's text between two turns of the policy, with ``text`` as a user message.
 
-    The result starts after the policy's turn. A template may render earlier turns differently (Qwen3's template drops
-    their thinking), but sampled tokens never change.
+    The result starts after the policy's turn, and is appended to the sampled tokens. Earlier turns are not rendered
+    again, since a template may change them: Qwen3's template drops their thinking.
 
     Args:
         last: text of the last token of the policy's turn. If the template also writes this token at the end of the
@@ -127,8 +127,8 @@ def chat_of(problem: Problem, options: PolicyOptions) -> list[dict[str, Any]] | 
     """Return the messages of a problem, the last of which is from the user. If ``options.chat`` is off, return None.
 
     If the prompt is a list of messages, the messages are unchanged. If the prompt is a string, it becomes a user
-    message, without leading and trailing white space. A plain prompt may end with white space that separates it from
-    the response. With a template, this white space is not needed, because the template adds separators.
+    message, without leading and trailing white space. White space that separates a prompt from its response is not
+    needed, because the chat template adds separators.
 
     Raises:
         UserError: the prompt is a list of messages but ``options.chat`` is off, or there would be two system messages.

@@ -21,12 +21,12 @@ class ComputePath(NamedTuple):
 
     Attributes:
         name: fused, packed or plain.
-        left_pads: for plain, whether contexts of different lengths are decoded together, left-padded as in
+        left_pads: if ``name`` is plain, whether contexts of different lengths are decoded together, left-padded as in
             ``generate``. If False, only contexts of equal length are decoded together, without a mask, because some
             models ignore masks.
         keeps: whether the sampler reuses a rollout's KV cache between turns. If False, the whole context is prefilled
             in every turn.
-        compiled: for fused and packed, whether the LM head is compiled (``learn.compile``).
+        compiled: if ``name`` is fused or packed, whether the LM head is compiled (``learn.compile``).
     """
 
     name: PathName

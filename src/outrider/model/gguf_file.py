@@ -35,8 +35,8 @@ def is_gguf(name: str) -> bool:
 
 
 def gguf_file(name: str) -> Path:
-    """Return a GGUF file by its path, or by ``package:`` and the name of an installed Python distribution with one such
-    file.
+    """Return the path of a GGUF file. ``name`` is the path, or ``package:NAME`` for the only GGUF file in the installed
+    Python distribution ``NAME``.
 
     The distribution's modules are not imported.
 

@@ -106,11 +106,12 @@ class Policy(NamedTuple):
         return list(self.tokenizer.batch_decode([[int(i)] for i in ids], clean_up_tokenization_spaces=False))
 
     def attention(self, rollout: Rollout, starts: Sequence[int]) -> NDArray[np.float64]:
-        """Return the mean attention between parts of a response that begin at ``starts``; see
-        :class:`outrider.explore.view.Engine`.
+        """Return the mean attention between the steps of a response, whose first tokens are at the positions
+        ``starts``; see :class:`outrider.explore.view.Engine`.
 
         Raises:
-            UserError: ``path`` is plain, which does not expose attention weights.
+            UserError: ``path.name`` is ``"plain"`` (the model's own forward pass), which does not return attention
+                weights.
         """
         if self.path.name == "plain":
             raise UserError(
@@ -123,7 +124,7 @@ class Policy(NamedTuple):
         """Return the nucleus sizes at the sampled tokens of rollouts; see :class:`outrider.explore.view.Engine`.
 
         Raises:
-            UserError: ``path`` is plain, which does not expose hidden states.
+            UserError: ``path.name`` is ``"plain"`` (the model's own forward pass), which does not return hidden states.
         """
         if self.path.name == "plain":
             raise UserError(
@@ -158,15 +159,15 @@ def lost_characters(tokenizer: PreTrainedTokenizerBase, text: str) -> list[str]:
 
 
 def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0, device: torch.device | None = None) -> Policy:
-    """Load a policy for the sampler and the learner, in evaluation mode. This mode turns dropout off, so that both use
-    the same distribution.
+    """Load a policy for the sampler and the learner, in evaluation mode. This mode turns dropout off, so that the
+    sampler and the learner use the same distribution.
 
     A folder with a LoRA adapter is loaded as the adapter's base model with the adapter merged.
 
     Args:
         seed: seed of a new adapter's random matrices; unused if ``options`` add no adapter.
-        device: device of the weights; None selects the device of :func:`outrider.model.device.placement`. With
-            ``meta``, only the shapes are loaded, without weights or adapter.
+        device: device of the weights; None selects the device of :func:`outrider.model.device.placement`. If the device
+            is ``meta``, only the shapes are loaded, without weights or adapter.
 
     Raises:
         UserError: the folder is missing, is not a model, or has no tokenizer; weights are missing; the model is not on
@@ -211,7 +212,7 @@ def _weights(name: str, folder: str, dtype: torch.dtype) -> PreTrainedModel:
 
 
 def _shape_of(place: str, device: torch.device) -> PreTrainedModel:
-    """Return a model without weights. The model's generation config is loaded, since this file may list more end tokens
+    """Return a model without weights. The model's generation_config.json is loaded, since it may list more end tokens
     than config.json.
     """
     with device:

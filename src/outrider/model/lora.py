@@ -64,8 +64,9 @@ def add_adapter(model: PreTrainedModel, options: LoraOptions, seed: int) -> None
 
 
 def _adaptable(model: PreTrainedModel) -> list[str]:
-    """Return the names of all linear layers except the head. A name is shortened to its last part, unless a module that
-    cannot be adapted has the same last part."""
+    """Return the names of all linear layers except the head. A name is shortened to its last part, such as ``q_proj``,
+    unless the head or a module that is not linear has the same last part.
+    """
     head = model.get_output_embeddings()
     whole = {name: _is_product(m) and m is not head for name, m in model.named_modules() if name}
     mixed = {name.rpartition(".")[2] for name, linear in whole.items() if not linear}
@@ -96,7 +97,9 @@ def _checked_targets(model: PreTrainedModel, targets: Sequence[str], known: Sequ
 
 @torch.no_grad()
 def merged(model: PreTrainedModel) -> PreTrainedModel:
-    """Return a plain model with the adapter of ``model`` merged; unchanged weights are shared with ``model``."""
+    """Return a model without adapter layers, whose weights have the adapter of ``model`` merged. Weights that have no
+    adapter are shared with ``model``, not copied.
+    """
     plain = without_adapter(model)
     for name, layer in adapted_layers(model).items():
         plain.get_submodule(name).weight = torch.nn.Parameter(folded(layer), requires_grad=False)
@@ -104,7 +107,7 @@ def merged(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def without_adapter(model: PreTrainedModel) -> PreTrainedModel:
-    """Return a plain model with the base weights of ``model``; the weights are shared, not copied."""
+    """Return a model without adapter layers; its weights are the base weights of ``model``, shared and not copied."""
     shared = {id(p): p for p in model.parameters()}
     # deepcopy does not copy objects in its memo, so modules are new and parameters are shared
     plain: PreTrainedModel = copy.deepcopy(model, shared)

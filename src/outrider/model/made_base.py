@@ -1,5 +1,5 @@
-"""Base models that Outrider trains itself, from another model, when they are first used, and then caches. The package
-ships only the training settings.
+"""Base models of the form ``base:NAME``. Outrider trains such a model when it is first used, starting from another
+model, and then caches it. The package contains only the training settings.
 
 ``base/NAME/sft.yaml`` has the settings for ``outrider sft``. The trained model is cached under a name that depends on
 these settings. The module does not import torch.
@@ -23,7 +23,7 @@ _SETTINGS = "sft.yaml"
 
 
 class MadeBase(NamedTuple):
-    """A base model that Outrider trains itself, with its cache folder and the text of its training settings."""
+    """The cache folder of a base model that is trained when first used, and the text of its training settings."""
 
     folder: Path
     settings: str

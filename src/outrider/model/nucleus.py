@@ -23,9 +23,9 @@ def nucleus_sizes(probs_TV: Tensor, masses: Sequence[float]) -> Tensor:
     ``[T, M]``.
 
     The set includes the token that brings the sum up to the mass. A mass missed by less than ``ROUNDING`` counts as
-    reached. Source: rollout branching factor, STILL report, arXiv 2508.07534, section 2.2, with mass 0.95. Our
-    decisions, where the report is silent: the token that brings the sum up to the mass counts, and the temperature is
-    1.
+    reached. Source: rollout branching factor, STILL report, arXiv 2508.07534, section 2.2, with mass 0.95. The report
+    does not say whether the last token is included, or which temperature is used; Outrider includes this token, and
+    uses temperature 1.
 
     >>> nucleus_sizes(torch.tensor([[0.5, 0.25, 0.125, 0.125], [0.0, 1.0, 0.0, 0.0]]), [0.5, 0.75, 0.8]).tolist()
     [[1, 2, 3], [1, 1, 1]]
