@@ -1,8 +1,9 @@
 """What GRPO gains on SmolLM2-135M in the setting ``smollm2``, where every step has new problems.
 
 Written down before the first runs of each budget: seeds 1 to 3 with 200,000 generated tokens, seeds 4 to 6 with
-360,000 (about an hour on two cores), 60 held-out problems with 16 samples each, one process per run. ``sample.rows``
-and ``learn.micro_tokens`` are given, so that machines of other sizes compute the same passes.
+360,000, 60 held-out problems with 16 samples each, one process per run. Seed 6 was not run: seeds 4 and 5, and seed 4
+continued to 600,000 tokens, gained no more than seeds 1 to 3. ``sample.rows`` and ``learn.micro_tokens`` are given, so
+that machines of other sizes compute the same passes.
 
 ``python benchmarks/smollm2_gain.py [--runs DIR]`` makes the runs that DIR lacks, one to two hours of a core each, and
 writes pass@k before and after with 95 % intervals over seeds and problems (:mod:`outrider.bench.crossed`).
@@ -25,28 +26,32 @@ from outrider.bench.crossed import Estimate, Measured, difference, estimate
 from outrider.measure.passk import pass_at_k
 from outrider.runs.folder import RunFolder
 
-SEEDS = {200_000: (1, 2, 3), 360_000: (4, 5, 6)}
-"""Seeds of the runs by their number of generated tokens."""
+SEEDS = {200_000: (1, 2, 3), 360_000: (4, 5), 600_000: (4,)}
+"""Seeds of the runs by their number of generated tokens; a run that has fewer is continued."""
 SIZES = (1, 4, 8, 16)
 WORDS = ("--setting", "smollm2", "train.ranks=1", "train.trackers=[]", "sample.rows=128", "learn.micro_tokens=2048")
 
 
 def trained(folder: Path, seed: int, tokens: int) -> Path:
-    """The run of a seed; one that was interrupted goes on."""
+    """The run of a seed; one that was interrupted or has fewer tokens goes on."""
     run = folder / f"grpo-{seed}"
-    if not (run / "table.md").exists():
-        again = ["--resume"] if run.exists() else []
+    if not (run / "table.md").exists() or last(run, tokens)["tokens"] < tokens:
+        again = ["--resume", "--force"] if run.exists() else []
         words = [*WORDS, f"train.tokens={tokens}", f"seed={seed}", "--out", str(run), *again]
-        command = [sys.executable, "-m", "outrider", "train", "grpo", *words]
-        subprocess.run(command, check=True)
+        subprocess.run([sys.executable, "-m", "outrider", "train", "grpo", *words], check=True)
     return run
 
 
-def tallies(run: Path) -> list[dict[str, dict[str, Any]]]:
-    """Counts of the first and of the last evaluation, by problem."""
-    files = sorted((run / "evaluations").glob("step-*.json"))
-    read = (json.loads(file.read_text())["tallies"] for file in (files[0], files[-1]))
-    return [{tally["problem"]: tally for tally in each} for each in read]
+def last(run: Path, tokens: int) -> dict[str, Any]:
+    """The metrics of the step that reached a number of generated tokens, or of the last step."""
+    rows = RunFolder(run).metrics()
+    return next((row for row in rows if row["tokens"] >= tokens), rows[-1])
+
+
+def tallies(run: Path, tokens: int) -> list[dict[str, dict[str, Any]]]:
+    """Counts of the evaluations before training and after ``tokens`` generated tokens, by problem."""
+    files = (run / "evaluations" / f"step-{step:08}.json" for step in (0, last(run, tokens)["step"]))
+    return [{tally["problem"]: tally for tally in json.loads(file.read_text())["tallies"]} for file in files]
 
 
 def gains(every: list[list[dict[str, dict[str, Any]]]], level: str = "") -> dict[str, Any]:
@@ -84,22 +89,22 @@ def main() -> None:
     keep(
         "smollm2_gain",
         {
-            f"{tokens} tokens": gained([trained(folder, seed, tokens) for seed in seeds], seeds)
+            f"{tokens} tokens": gained([trained(folder, seed, tokens) for seed in seeds], seeds, tokens)
             for tokens, seeds in SEEDS.items()
         },
     )
 
 
-def gained(runs: list[Path], seeds: tuple[int, ...]) -> dict[str, Any]:
+def gained(runs: list[Path], seeds: tuple[int, ...], tokens: int) -> dict[str, Any]:
     """The gains of the runs of one budget, and the last step of each run."""
-    every = [tallies(run) for run in runs]
-    last = [RunFolder(run).metrics()[-1] for run in runs]
+    every = [tallies(run, tokens) for run in runs]
+    ends = [last(run, tokens) for run in runs]
     levels = sorted({tally["level"] for tally in every[0][0].values()})
     return {
         "seeds": seeds,
-        "tokens": [row["tokens"] for row in last],
-        "steps": [row["step"] for row in last],
-        "entropy_of_last_step": [round(row["entropy"], 4) for row in last],
+        "tokens": [row["tokens"] for row in ends],
+        "steps": [row["step"] for row in ends],
+        "entropy_of_last_step": [round(row["entropy"], 4) for row in ends],
         "all": gains(every),
         **{f"level {level}": gains(every, level) for level in levels},
     }
