@@ -77,9 +77,9 @@ def page(numbers: Mapping[str, Any]) -> str:
         "so their nominal coverage is 0.997. *below* is the share of intervals that lie entirely below the true value; "
         "*above* is the share that lie entirely above it. *off by* is the median distance between the true value and "
         "the nearest end of the intervals that miss it. *none* is the share of simulated data sets for which no "
-        "interval can be computed. **Bold** marks coverage below 0.90, or below 0.98 for findings. Pass rates are drawn from "
-        "Beta(0.6, 0.9) unless a row says otherwise. In rows such as *normal effects: 0.006, 0.1, 0.15*, the numbers "
-        "are the standard deviations of seed effects, problem effects and residuals.",
+        "interval can be computed. **Bold** marks coverage below 0.90, or below 0.98 for findings. Pass rates are "
+        "drawn from Beta(0.6, 0.9) unless a row says otherwise. In rows such as *normal effects: 0.006, 0.1, 0.15*, "
+        "the numbers are the standard deviations of seed effects, problem effects and residuals.",
         "",
         f"**Method.** [`{Path(__file__).name}`](../benchmarks/studies/{Path(__file__).name}) generated this "
         f"page (`{about['command']}`; Outrider {about['versions']['outrider']}, NumPy {about['versions']['numpy']}, "
