@@ -93,7 +93,10 @@ def _exchange(steps: int, noise: Noise, rng: Generator) -> Drawn:
     return {"a": ends(found.a), "success at zero entropy": ends(found.ceiling)}
 
 
-SHARE = "The findings on truncation, dead prompts, unverified responses and duplicates use this interval."
+SHARE = (
+    "The findings on truncated responses, on groups in which all rollouts fail or all succeed, on timeouts and "
+    "errors of the verifier, and on duplicates use this interval."
+)
 TREND = (
     "The [findings](findings.md) *no rise*, *length drift*, *reward without success* and *stale sampler* use this "
     "interval. It is the interval of a metric in the last quarter of the steps, or of its change from the first "
@@ -104,8 +107,8 @@ SATURATION = (
     "slopes before and after this step."
 )
 EXCHANGE = (
-    "A report fits the curve `success = b - a exp(entropy)` to at most 100 points of a run, and gives these intervals "
-    "for `a` and for success at zero entropy."
+    "A report divides the steps of a run into at most 100 bins, and fits the curve `success = b - a exp(entropy)` to "
+    "the bins' means. The report gives these intervals for `a` and for success at zero entropy."
 )
 CURVES = [
     *(

@@ -217,7 +217,7 @@ EVALUATION = (
 )
 CHANGE = (
     "These are the intervals of the difference between two evaluations, in the output of training, in reports and "
-    "comparisons, and in the finding *coverage narrowing*."
+    "comparisons, and in the finding *coverage narrowing* (pass@k falls during training)."
 )
 GROUPS = (
     "The report's section `frontier` uses these intervals if a run has no evaluation. A group is all rollouts of one "
@@ -225,8 +225,9 @@ GROUPS = (
 )
 DIVERSITY = "The page that `outrider compare` writes has these intervals in its section `diversity`."
 TOKENS = (
-    "Reports and analyses use these intervals for the branching factor, and for means over tokens by position, "
-    "outcome, entropy and category."
+    "Reports and analyses use these intervals for means over groups of tokens, such as the mean entropy of the "
+    "tokens at one position. Groups are formed by position, outcome, entropy and category (such as *number*). The "
+    "mean branching factor (number of likely next tokens) also has such an interval."
 )
 BOUND = (
     "A report's table *Problems without any success* uses this one-sided interval, and so does a comparison's section "
@@ -262,8 +263,9 @@ PROBLEMS = [
     ),
     *(
         Case("tokens among the largest changes",
-             "`outrider analyse shift` uses this interval for the share of uncertain tokens that are among the most "
-             "changed tokens.",
+             "A report on `outrider analyse shift` selects the 20 % of all tokens whose probability changed most. It "
+             "uses this interval for the share of selected tokens in a group, such as the tokens of high entropy "
+             "(*uncertain tokens*).",
              f"{n} problems, 4 responses each",
              _largest_truth, partial(_largest, n), 400)
         for n in (100, 12)
@@ -287,7 +289,8 @@ PROBLEMS = [
     ),
     *(
         Case("weight of a group",
-             "A report's figure *Learning signal by success rate* uses this interval of ±1.96 standard errors.",
+             "A report's figure *Learning signal by success rate* sums the absolute advantages of each group, and "
+             "uses this interval for the mean of these sums over groups. The interval is ±1.96 standard errors.",
              f"{n} problems, 3 groups each", _weights_truth, partial(_weights, n))
         for n in (200, 30)
     ),

@@ -73,13 +73,13 @@ def page(numbers: Mapping[str, Any]) -> str:
         READING.strip(),
         "",
         "**How to read the tables.** *coverage* is the share of intervals that contain the true value. "
-        "Nominal coverage is 0.95. Intervals of findings extend three standard errors to each side, so their nominal "
-        "coverage is 0.997. *below* is the share of intervals that lie entirely below the true value; *above* is the "
-        "share that lie entirely above it. *off by* is the median distance between the true value and the nearest end "
-        "of the intervals that miss it. *none* is the share of simulated data sets for which no interval can be "
-        "computed. **Bold** marks coverage below 0.90, or below 0.98 for findings. Pass rates are drawn from "
-        "Beta(0.6, 0.9) unless a row says otherwise. In rows such as *normal effects: 0.006, 0.1, 0.15*, the numbers "
-        "are the standard deviations of seed effects, problem effects and residuals.",
+        "Nominal coverage is 0.95. The intervals that decide about findings extend three standard errors to each side, "
+        "so their nominal coverage is 0.997. *below* is the share of intervals that lie entirely below the true value; "
+        "*above* is the share that lie entirely above it. *off by* is the median distance between the true value and "
+        "the nearest end of the intervals that miss it. *none* is the share of simulated data sets for which no "
+        "interval can be computed. **Bold** marks coverage below 0.90, or below 0.98 for findings. Pass rates are "
+        "drawn from Beta(0.6, 0.9) unless a row says otherwise. In rows such as *normal effects: 0.006, 0.1, 0.15*, "
+        "the numbers are the standard deviations of seed effects, problem effects and residuals.",
         "",
         f"**Method.** [`{Path(__file__).name}`](../benchmarks/studies/{Path(__file__).name}) generated this "
         f"page (`{about['command']}`; Outrider {about['versions']['outrider']}, NumPy {about['versions']['numpy']}, "
@@ -117,33 +117,34 @@ READING = """
 
 - With 200 problems of widely different difficulty, coverage is 0.93 to 0.96 for evaluations, and for the difference
   between two evaluations.
-- With 30 problems, coverage is 0.89 to 0.94. It is lower, 0.82, for the change of pass@k if k is the number of samples
-  per problem.
+- With 30 problems, coverage is 0.89 to 0.94. For the difference in pass@k between two evaluations, coverage is only
+  0.82 if k is the number of samples per problem.
 - If a problem has groups of rollouts in several steps, coverage is 0.93 to 0.95, because the bootstrap resamples whole
   problems. An earlier version resampled groups; its intervals had a coverage of about 0.5.
 - With three or more seeds, the intervals of `outrider bench` have a coverage of 0.91 to 0.99.
-- The intervals that decide whether a report contains a *finding* (a problem detected in the run) have about nominal
-  coverage if each step samples new problems.
+- Some intervals decide whether a report contains a *finding* (a problem detected in the run). These intervals have
+  about nominal coverage if each step samples new problems.
 
 **Intervals with poor coverage:**
 
 - *Few problems.* With 8 problems and k equal to the number of samples, coverage of pass@k is 0.74. Coverage of the
-  change of pass@k is then 0.41.
-- *Nearly all pass rates 0 or 1.* For example, only 5 % of the problems can be solved, or 95 % are always solved. The
-  intervals are then too short and biased towards the pass rate of the majority. An interval has width 0 if every drawn
-  problem belongs to the majority. If 5 % are solvable, coverage is about 0.9 with 100 problems, and 0.5 to 0.77 with 30
-  problems; coverage of changes is lower. If 95 % are always solved, pass@16 is 1 in almost every simulated data set.
-  The interval then almost always misses the true value, by 0.0001 (column *off by*). Report the number of solved
-  problems instead.
-- *Autocorrelated noise.* Intervals of a change over the steps of a run (tables *Trend of a finding* to *Exchange of
-  entropy*) assume noise that is independent, or correlated over only a few steps. At an autocorrelation of 0.9,
-  coverage is 0.18 to 0.79. Noise is independent if every step samples new problems. Noise is autocorrelated if a metric
-  is a moving average, or if every step measures the same problems.
-- *One seed.* An interval from one seed does not include the variation between seeds. If that variation has a standard
-  deviation of 0.1 in logits, coverage of the difference between two runs is 0.53. With two seeds and little other
-  noise, coverage is 0.88 (last row of the table *Bench*).
-- *Equal pass@1.* The interval for the difference at equal pass@1 ignores the uncertainty about which evaluation has the
-  highest pass@1. If two evaluations have nearly equal pass@1 but different pass@k, coverage is about 0.6.
+  difference in pass@k between two evaluations is then 0.41.
+- *Nearly all pass rates are 0 or 1.* For example, only 5 % of the problems can be solved, or 95 % are always solved.
+  The intervals are then too short and biased towards the pass rate of the majority. An interval has width 0 if every
+  drawn problem belongs to the majority. If 5 % are solvable, coverage is about 0.9 with 100 problems, and 0.5 to 0.77
+  with 30 problems. For the difference between two evaluations, coverage is lower. If 95 % are always solved, pass@16 is
+  1 in almost every simulated data set. The interval then almost always misses the true value, by 0.0001 (column *off
+  by*). Report the number of solved problems instead.
+- *Autocorrelated noise.* Some intervals describe how a metric changes over the steps of a run (tables *Trend of a
+  finding* to *Exchange of entropy*). These intervals assume that noise is independent, or correlated over only a few
+  steps. At an autocorrelation of 0.9, coverage is 0.18 to 0.79. Noise is independent if every step samples new
+  problems. Noise is autocorrelated if a metric is a moving average, or if every step measures the same problems.
+- *One seed.* An interval from one seed does not include the variation between seeds. If the log-odds of success vary
+  between seeds with a standard deviation of 0.1, coverage of the difference between two runs is 0.53. With two seeds
+  and little other noise, coverage is 0.88 (last row of the table *Bench*).
+- *Equal pass@1.* `outrider bench` compares pass@k of two recipes at equal pass@1. The interval for this difference
+  ignores the uncertainty about which evaluation has the highest pass@1. If two evaluations have nearly equal pass@1 but
+  different pass@k, coverage is about 0.6.
 - *Bounds on the pass rate of unsolved problems* are valid for one problem that was chosen beforehand. If every problem
   has a pass rate of 0.2, a few problems have no success in 16 samples by chance. For these problems, the bound is
   always too low.

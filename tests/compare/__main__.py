@@ -21,11 +21,12 @@ The following parts were not compared, in most cases because they have no counte
 - `gae` and the optimal token baselines, which need a critic or sums over the vocabulary;
 - `opo`, whose baseline is a mean weighted by length, and `gdpo`, which combines several rewards;
 - the losses `dppo_tv`, `dppo_kl`, `dro` and `bypass_mode`;
-- the values `abs`, `k1+` and `k3+` of `kl_penalty`; for `k1+` and `k3+`, verl uses the gradient of the estimator k2.
+- the values `abs`, `k1+` and `k3+` of the option `kl_penalty`. `k1+` is the value of the KL estimator k1 with the
+  gradient of the estimator k2, and `k3+` is the value of k3 with this gradient.
 
 In TRL:
 
-- `luspo`, `vespo` and the mask of `off_policy_mask_threshold`;
+- the losses `luspo` and `vespo`, and the option `off_policy_mask_threshold`, which masks off-policy sequences;
 - the advantages and the importance weights for vLLM, which TRL computes inside a method that also samples and
   verifies. According to TRL's code, these advantages equal those of `group_mean` with an epsilon of 1e-4, and the
   weights equal those of one of Outrider's off-policy corrections;

@@ -194,7 +194,7 @@ class Fsdp2(LearnerEngine):
 class Prices(Options):
     """Prices per million tokens, in any currency."""
 
-    prefill: float = Field(ge=0, description="price per million prompt tokens that the service reads")
+    prefill: float = Field(ge=0, description="price per million prompt tokens (prefill)")
     sample: float = Field(ge=0, description="price per million tokens that the service generates")
     train: float = Field(ge=0, description="price per million tokens on which the service trains")
 

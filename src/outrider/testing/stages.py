@@ -99,7 +99,7 @@ def problem_at(index: int) -> Problem:
 
 
 def keeps_its_budget(life: Life) -> None:
-    """Requested rollouts become part of the groups. Their number is within the claimed ``budget`` and the stage's
+    """All rollouts that the stage requests join a group. Their number is within the claimed ``budget`` and the stage's
     ``bounds``."""
     claims, dropping = life.claims, life.situation.before is Halved
     for step, (groups, plan) in enumerate(zip(life.groups, life.run.plans, strict=True), 1):
