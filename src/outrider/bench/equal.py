@@ -32,7 +32,7 @@ class _Line(NamedTuple):
     """The learning curve of one recipe.
 
     Attributes:
-        x, y: pass@1 and pass@k in each evaluation, ``[points, S, P]`` for S seeds and P problems.
+        x, y: pass@1 and pass@k, ``[evaluations, S, P]`` for S seeds and P problems.
         heights: mean pass@1 of each evaluation.
     """
 

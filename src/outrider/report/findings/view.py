@@ -192,10 +192,10 @@ def by_group(run: RunData) -> Columns:
 
     The first columns are ``problem`` (a number), ``step`` and ``tokens``. The columns ``verified``, ``scorable``
     (neither timeout nor error), ``successes``, ``timeouts`` and ``errors`` count rollouts. ``stops`` counts the
-    rollouts for which it is known whether they were truncated. ``cut`` counts the truncated rollouts. ``cut_scorable``
-    and ``cut_successes`` count the scorable ones and the successes among them, and ``cut_tokens`` counts their tokens.
-    ``ended`` counts the verified rollouts that are not known to be truncated, and ``ended_unparseable`` counts those
-    whose answer cannot be parsed.
+    rollouts for which it is known whether they were truncated. ``cut`` counts the truncated rollouts, ``cut_tokens``
+    their tokens, ``cut_scorable`` the truncated rollouts that are scorable, and ``cut_successes`` the truncated
+    rollouts that succeeded. ``ended`` counts the verified rollouts that are not known to be truncated, and
+    ``ended_unparseable`` counts those whose answer cannot be parsed.
 
     Raises:
         Lacking: there are no sampled rollouts.
