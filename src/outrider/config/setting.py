@@ -104,9 +104,8 @@ def _layer(values: dict[str, Any], without: Set[str], origin: Origin) -> Layer:
 
 
 def _of_recipes(recipes: Sequence[Written], whole: bool) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the recipes' values under ``settings``, keyed by setting and by recipe file. If a recipe contains, for
-    example, ``settings.frontier: null``, then the values under ``settings.frontier`` in the recipes that it extends are
-    ignored.
+    """Return the recipes' values under ``settings``, keyed by setting and by recipe file. If a recipe has, for example,
+    ``frontier: null`` under ``settings``, the values for ``frontier`` in the recipes that it extends are ignored.
 
     Raises:
         UserError: a setting is neither shipped nor extends another setting, so its values would never be used.
