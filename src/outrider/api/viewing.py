@@ -14,7 +14,7 @@ class Viewer:
     """A server for the pages of ``outrider view``. The server accepts connections only from this machine, and runs
     until :meth:`close` is called or the process ends.
 
-    In a notebook on this machine, a cell that ends with the viewer displays the pages.
+    In a notebook on this machine, a cell whose last expression is the viewer displays the pages.
 
     Args:
         paths: run folders, or rollouts of another framework.

@@ -1,4 +1,5 @@
-"""Starts or continues a bench (a comparison of recipes) in its folder. Rejects a folder that contains anything else."""
+"""Starts or continues a bench (a comparison of recipes) in its folder. An error is raised if the folder contains a
+different bench or other files."""
 
 from __future__ import annotations
 
@@ -64,10 +65,10 @@ def refuse_another(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> No
 
 
 def _sizes_of(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> list[str]:
-    """Return the command-line arguments that give the new bench the existing bench's numbers of evaluations, problems
-    and samples. Numbers that are already equal are omitted.
+    """Return command-line arguments that set the new bench's numbers of evaluations, problems and samples to those of
+    the existing bench. Numbers that are already equal are omitted.
 
-    The numbers can differ because older Outrider versions did not reduce the evaluation in proportion to the budget.
+    The numbers can differ because older Outrider versions did not choose smaller numbers for small training budgets.
     """
     file = recipe_file(out, began.base)
     if began.base not in recipes or not file.exists():
@@ -80,7 +81,7 @@ def _sizes_of(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Pa
 
 
 def _gone_on_with(about: dict[str, Any]) -> dict[str, Any]:
-    """Return the record ``about`` (versions, machine, command) for a bench that is continued now. Changed versions are
+    """Return an updated copy of ``about``, the bench's record of versions, machine and command. Changed versions are
     appended under ``later``, and the command is replaced by the present command.
 
     A later command may add seeds and recipes, so only the latest command reproduces the whole bench.
@@ -94,7 +95,7 @@ def _gone_on_with(about: dict[str, Any]) -> dict[str, Any]:
 
 
 def _differences(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> list[str]:
-    """Return those differences from the existing bench that would invalidate its finished runs.
+    """Return the differences between the existing and the new bench that would invalidate finished runs.
 
     Additional seeds, recipes and tuning values do not invalidate finished runs. With additional tuning values, tuning
     may choose another value for a recipe. :attr:`outrider.bench.cell.Cell.finished` then raises an error if the recipe

@@ -1,5 +1,4 @@
-"""Builds tables of estimates. Each number is shown with its confidence interval. A mark shows that an interval is
-unreliable, because it is based on few seeds."""
+"""Builds tables of estimates and their confidence intervals. Intervals over few seeds are marked as unreliable."""
 
 from __future__ import annotations
 
@@ -34,8 +33,8 @@ def block(
     """Return a table whose cells may be estimates over seeds. Estimates over few seeds get a mark, which a note
     explains.
 
-    A cell of type :class:`~outrider.measure.Interval` is never marked. :func:`apart_from_seeds` converts an estimate
-    that does not depend on seeds, such as a pass rate before training, to this type. An estimate without a value
+    A cell of type :class:`~outrider.measure.Interval` is never marked. For an estimate that does not depend on seeds,
+    such as a pass rate before training, :func:`apart_from_seeds` returns such a cell. An estimate without a value
     becomes an empty cell.
 
     >>> made = block("t", "T", ["recipe", "pass@1"], [["a", Estimate(0.5, 0.4, 0.6, 2, 9)], ["b", None]])

@@ -191,7 +191,8 @@ def _folder(values: Mapping[str, Any]) -> str:
 
 
 def override(key: str, value: Any) -> str:
-    """Return a dotted override that is parsed back to ``value``. The value is written as JSON, which is valid YAML.
+    """Return an override (``key=value``) that sets a dotted recipe key. The value is written as JSON, which is valid
+    YAML.
 
     >>> override("learn.lr", 5e-05)
     'learn.lr=5e-05'
@@ -207,7 +208,8 @@ def in_turn(rows: Collection[Sequence[Cell]]) -> list[Cell]:
 
 
 def _seeded(out: Path, name: str, seed: int) -> list[str]:
-    """Return overrides that seed sampling and, if the task has a seed, the order of problems."""
+    """Return overrides that set the run's seed and, if the task has a seed for the order of problems, the task's
+    seed."""
     data = read_yaml(recipe_file(out, name).read_text("utf-8"), name)
     [options] = data["task"].values()
     return [f"seed={seed}", *([f"task.seed={seed}"] if "seed" in options else [])]

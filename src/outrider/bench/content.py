@@ -1,4 +1,4 @@
-"""Builds the content of a bench's page: the verdict on the first screen, and all details in collapsed sections."""
+"""Builds the content of a bench's page: the comparison of the recipes first, then all details in collapsed sections."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def content(report: BenchReport, environment: Mapping[str, Any]) -> Report:
 
 
 def opening(report: BenchReport) -> Section:
-    """Return the verdict, a table of every recipe's pass@1 and pass@k, and a plot of pass@1 against pass@k."""
+    """Return the first section of the page: sentences that compare the recipes, a table of pass@1 and pass@k, and a
+    plot."""
     sentences = verdict(report)
     if report.failures:
         sentences.append(f"Failed runs, excluded from all numbers: {'; '.join(report.failures)}.")

@@ -47,7 +47,7 @@ class Turned(NamedTuple):
 
 def turned(first: Point, later: Point) -> Turned:
     """Return which problems became solved or unsolved between the evaluations ``first`` and ``later``. A problem is
-    unknown if one of the evaluations has no sample of the problem that the verifier could score.
+    excluded if the verifier could score none of its samples in one of the evaluations.
 
     With few samples, some problems become solved or unsolved even between two evaluations of the same policy.
     """

@@ -83,8 +83,8 @@ def difference(before: Measured, after: Measured) -> Estimate:
 
 
 def _linear(measured: Measured) -> Floats:
-    """Linearise ratios of sums by the first-order delta method. The mean of a seed's returned values is the seed's
-    ratio. If all counts are 1, the returned values are the totals.
+    """Linearise ratios of sums by the first-order delta method. For each seed, the mean of the returned values over
+    problems is the sum of totals divided by the sum of counts. If all counts are 1, the returned values are the totals.
     """
     some_S, some_P = measured.counts_SP.any(axis=1), measured.counts_SP.any(axis=0)
     totals_SP, counts_SP = (part[some_S][:, some_P] for part in measured)

@@ -1,4 +1,5 @@
-"""Describes the plan of a bench and its cost in tokens. The cost is also printed when the bench starts."""
+"""Describes the runs of a planned bench (a comparison of recipes) and the number of tokens that the runs generate. The
+number is also printed when the bench starts."""
 
 from __future__ import annotations
 

@@ -92,15 +92,15 @@ class Outlook:
 
     @property
     def done(self) -> float:
-        """The budget that all runs together have spent so far. If no run trains, the number of runs that have finished
-        or failed."""
+        """The budget that all runs together have spent so far. If all runs only evaluate a policy, ``done`` is the
+        number of runs that have finished or failed."""
         works = self._work.values()
         return sum(work.spent for work in works) if self._trains else float(sum(work.over for work in works))
 
     @property
     def total(self) -> float:
-        """The budget of all runs together; a failed run counts only the budget that it spent. If no run trains, the
-        number of runs."""
+        """The budget of all runs together; a failed run counts only the budget that it spent. If all runs only evaluate
+        a policy, ``total`` is the number of runs."""
         if not self._trains:
             return float(len(self._work))
         return sum(work.spent if work.over else work.cell.budget for work in self._work.values())

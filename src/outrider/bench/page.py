@@ -31,7 +31,8 @@ def table(report: BenchReport, only: Sequence[str] | None = None) -> str:
 
 
 def page(report: BenchReport, environment: Mapping[str, Any]) -> str:
-    """Return the whole page: the verdict, the results, and the data needed to assess and reproduce the results."""
+    """Return the whole page: the comparison of the recipes, the results, and the data needed to assess and reproduce
+    the results."""
     made = content(report, environment)
     assert made.opening is not None
     facts = "; ".join(
@@ -50,14 +51,14 @@ def _section(section: Section) -> str:
 
 
 def _paragraph(text: str) -> str:
-    """Return the paragraph, converted to a code block if it consists of one inline code."""
+    """Return the paragraph, converted to a code block if the whole paragraph is a code span."""
     code = re.fullmatch(r"`([^`]+)`", text)
     return f"```\n{code[1]}\n```" if code else text
 
 
 def _table(block: TableBlock) -> str:
-    """Return a table in Markdown. If some columns are changes, columns without a unit (entropy) are changes too, and
-    their numbers get signs."""
+    """Return a table in Markdown. In a table of changes (with a column in percentage points), numbers without a unit,
+    such as entropy, get a sign too."""
     changes = "points" in block.units.values()
     units = {name: block.units.get(name, "points" if changes else None) for name in block.columns}
     rows = [

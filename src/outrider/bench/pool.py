@@ -35,7 +35,7 @@ class Failure(NamedTuple):
     last_line: str
 
     def sentence(self) -> str:
-        """Return the message for the user."""
+        """Return a sentence that reports the failure and names the log file."""
         ended = f"signal {-self.status}" if self.status < 0 else f"status {self.status}"
         return f"{self.cell.label} failed ({ended}): {self.last_line or 'it printed nothing'} [{self.cell.log}]"
 

@@ -22,13 +22,14 @@ from outrider.errors import UserError
 from outrider.record.json_data import json_data
 
 SCHEMA_VERSION = 4
-"""Version of the results file. Version 3 has no final test set. Version 2 also lacks the classes of pass rates. Version
-1 has only one tuned key: each candidate has a `value`, and `chosen` is the chosen value."""
+"""Version of the results file. Version 3 has no final test set. Version 2 also lacks pass@1 by pass rate before
+training. Version 1 has only one tuned key: each candidate has a `value`, and `chosen` is the chosen value."""
 _NOTHING = Estimate(math.nan, math.nan, math.nan, 0, 0)
 
 
 class Reached(NamedTuple):
-    """The first point at which a recipe's mean pass@1 reaches the base recipe's final pass@1; NaN if it never does."""
+    """The cost after which a recipe's pass@1 (mean over seeds) first reaches the base recipe's final pass@1. All fields
+    are NaN if the recipe never reaches it."""
 
     share: float
     steps: float
@@ -83,13 +84,13 @@ class BenchReport:
         return estimate(arm.points[point].measured(quantity))
 
     def against_base(self, arm: Arm, quantity: str) -> Estimate:
-        """Return the paired change from the base recipe over the seeds that both recipes finished; NaN if there are no
-        common seeds."""
+        """Return the difference in a metric at the end of training, ``arm`` minus the base recipe, paired by seed and
+        problem. Only seeds that both recipes finished count; NaN if there are none."""
         both = self._paired(arm)
         return difference(*(side.end.measured(quantity) for side in both)) if both else _NOTHING
 
     def at_equal_pass1(self, arm: Arm, k: int) -> Equal:
-        """Return the paired difference in pass@k from the base recipe, at the highest pass@1 that both recipes
+        """Return the difference in pass@k, ``arm`` minus the base recipe, at the highest pass@1 that both recipes
         reach."""
         both = self._paired(arm)
         return at_equal_pass1(self.before, *both, k) if both else Equal(math.nan, _NOTHING)
@@ -100,7 +101,8 @@ class BenchReport:
         return "tokens" if self.bench.unit == "steps" else "steps"
 
     def at_equal_other(self, arm: Arm, k: int) -> EqualSpent:
-        """Return the paired difference in pass@k from the base recipe after equal steps or tokens (:attr:`other`)."""
+        """Return the difference in pass@k, ``arm`` minus the base recipe, after equal numbers of steps. If the budget
+        is in steps, the difference is after equal numbers of tokens instead."""
         both = self._paired(arm)
         return at_equal(self.other, *both, k) if both else EqualSpent(math.nan, _NOTHING)
 
@@ -112,7 +114,8 @@ class BenchReport:
         return None if base is None or not shared else (base.only(shared), arm.only(shared))
 
     def against_before(self, arm: Arm, quantity: str) -> Estimate:
-        """Return the paired change from the policy before training. All seeds start from the same policy."""
+        """Return the change in a metric from before training to the end of training, paired by problem. All seeds start
+        from the same policy."""
         after, start = arm.end.measured(quantity), self.before.end.measured(quantity)
         same = Measured(*(np.repeat(part, len(arm.seeds), axis=0) for part in start))
         return difference(same, after)
@@ -123,26 +126,27 @@ class BenchReport:
         return estimate(on_the_way(self.before, arm, 1))
 
     def on_the_way_against_base(self, arm: Arm) -> Estimate:
-        """Return the paired difference in mean pass@1 during training (:meth:`on_the_way`) between ``arm`` and the base
-        recipe."""
+        """Return the difference in mean pass@1 during training (:meth:`on_the_way`), ``arm`` minus the base recipe,
+        paired by seed and problem."""
         both = self._paired(arm)
         return difference(*(on_the_way(self.before, side, 1) for side in both)) if both else _NOTHING
 
     def turned(self, arm: Arm) -> dict[str, Estimate]:
-        """Return the share of problems that became solved during training, and the share that became unsolved. One
-        success solves a problem."""
+        """Return the share of problems that became solved during training, and the share that became unsolved. A
+        problem counts as solved if at least one sample succeeded."""
         one = self.before.end
         first = replace(one, evaluations=one.evaluations * len(arm.seeds))
         return {name: estimate(each) for name, each in turned(first, arm.end)._asdict().items()}
 
     def by_rate(self, arm: Arm) -> dict[str, Estimate]:
-        """Return pass@1 of the problems in each class of pass rates before training."""
+        """Return pass@1 at the end of training for each class of problems, such as those that were never solved before
+        training."""
         measured = arm.end.measured("pass@1")
         return {name: estimate(of_problems(measured, chosen_P)) for name, chosen_P in by_rate(self.before.end).items()}
 
     def by_rate_against_base(self, arm: Arm) -> dict[str, Estimate]:
-        """Return the paired difference in pass@1 from the base recipe for each class of pass rates before training; NaN
-        if there are no common seeds."""
+        """Return the difference in pass@1, ``arm`` minus the base recipe, for each class of problems in
+        :meth:`by_rate`. The difference is NaN if there are no common seeds."""
         classes, both = by_rate(self.before.end), self._paired(arm)
         if both is None:
             return dict.fromkeys(classes, _NOTHING)
@@ -150,7 +154,8 @@ class BenchReport:
         return {name: difference(*(of_problems(s, chosen_P) for s in sides)) for name, chosen_P in classes.items()}
 
     def reached(self, arm: Arm) -> Reached:
-        """Return the first point at which ``arm`` reaches the base recipe's final pass@1, by linear interpolation."""
+        """Return the cost after which ``arm`` first reaches the base recipe's final pass@1, interpolated linearly
+        between evaluations."""
         nowhere = Reached(math.nan, math.nan, math.nan, math.nan)
         if self.base is None:
             return nowhere

@@ -66,7 +66,8 @@ class Arm:
         name: name of the recipe.
         seeds: seeds of the finished runs, ascending.
         points: evaluations during training; the last one is at the end of the budget.
-        spent: number of generated tokens by use, over all runs of the recipe; None for the policy before training.
+        spent: how the generated tokens of all runs were used, such as the share of each exploration stage; None for the
+            policy before training.
     """
 
     name: str

@@ -38,21 +38,21 @@ def results(report: BenchReport, only: Sequence[str] | None = None) -> Section:
 
 
 def change(report: BenchReport) -> Section:
-    """Return a section with the paired changes from the base recipe."""
+    """Return a section with each recipe's differences in pass@k and other metrics from the base recipe."""
     base = report.bench.base
     table = _changes("change", f"Change from {base}", report, report.against_base, _others(report))
     return Section("change", f"Change from {base}", _CHANGE, [], [table])
 
 
 def from_before(report: BenchReport) -> Section:
-    """Return a section with the paired changes from the policy before training."""
+    """Return a section with each recipe's changes in pass@k and other metrics during training."""
     table = _changes("from-before", "Change from before training", report, report.against_before, report.arms)
     return Section("from-before", "Change from before training", _CHANGE, [], [table])
 
 
 def equal_spent(report: BenchReport) -> Section:
-    """Return a section with the changes from the base recipe after equal numbers of steps. If the budget is in steps,
-    the changes are after equal numbers of tokens instead."""
+    """Return a section with each recipe's difference in pass@k from the base recipe after equal numbers of steps. If
+    the budget is in steps, the difference is after equal numbers of tokens instead."""
     rows: list[list[BlockCell]] = []
     for arm in _others(report):
         found = [report.at_equal_other(arm, k) for k in report.before.ks]
@@ -67,8 +67,8 @@ def equal_spent(report: BenchReport) -> Section:
 
 
 def equal_pass1(report: BenchReport) -> Section | None:
-    """Return a section with each recipe's change in pass@k from the base recipe, where both have the same pass@1.
-    Return None if each problem has only one sample."""
+    """Return a section with each recipe's difference in pass@k from the base recipe at the same pass@1. Return None if
+    each problem has only one sample."""
     ks = [k for k in report.before.ks if k > 1]
     if not ks:
         return None
@@ -146,7 +146,8 @@ def turned(report: BenchReport) -> Section:
 
 
 def spending(report: BenchReport) -> Section:
-    """Return a section with the number of tokens that each stage of a recipe used."""
+    """Return a section that shows, for each exploration stage of a recipe, its share of the generated tokens and its
+    successes."""
     of_recipe, of_stage = ["not trained on", "mixed groups", "with a gradient"], ["share", "rollouts a step"]
     of_stage += ["successes", "newly solved"]
     rows: list[list[BlockCell]] = []

@@ -71,7 +71,7 @@ class Tune(Options):
     @model_validator(mode="before")
     @classmethod
     def _of_one_key(cls, data: Any) -> Any:
-        """Convert options written by older Outrider versions, which had a single tuned key."""
+        """Convert options from older Outrider versions, in which only one hyperparameter could be tuned."""
         if isinstance(data, dict) and "key" in data:
             rest = {name: value for name, value in data.items() if name != "key"}
             return rest | {"values": {data["key"]: data.get("values")}}
@@ -196,8 +196,8 @@ class Bench(Options):
         return [point / self.points for point in range(1, self.points + 1)]
 
     def looked_at(self, compared: int) -> int:
-        """Return the number of held-out problems used before the final test: ``compared`` plus the problems for
-        tuning."""
+        """Return the number of held-out problems used before the final test: the problems for comparing recipes
+        (``compared``), plus the problems for tuning."""
         return compared + (self.tune.problems if self.tune else 0)
 
     def final_test_from(self, compared: int) -> int:

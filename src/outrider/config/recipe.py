@@ -57,7 +57,7 @@ def refuse_plain_messages(task: Task, policy: PolicyOptions) -> None:
 
 
 class Recipe(Options):
-    """The full specification of a run, which :func:`outrider.config.load_recipe` reads from YAML with these sections.
+    """The full specification of a run, which :func:`outrider.config.load_recipe` reads from a YAML file.
 
     ``explore`` contains the stage objects, ``credit`` contains the credit chains (sequences of advantage components),
     and ``task`` is the task object. Stages have state, so use each recipe object for only one run.

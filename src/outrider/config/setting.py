@@ -1,5 +1,5 @@
-"""Orders the values of a setting (model, task and budget) and of a recipe in layers. Later layers overwrite earlier
-layers."""
+"""Orders the values from the files of a setting (model, task and budget) and of a recipe. Later values overwrite
+earlier values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Layer(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One setting in a chain. Each setting of the chain extends the setting before it.
+    """One setting in the list that :func:`steps_of` returns. Each setting in the list extends the setting before it.
 
     Attributes:
         file: file of the setting; None if only a recipe defines the setting.
@@ -38,7 +38,7 @@ class Step(NamedTuple):
 def steps_of(recipes: Sequence[Written], setting: str | None) -> list[Step]:
     """Return the chosen setting, preceded by the settings that it extends. The list is empty if there is no setting.
 
-    A setting is shipped with Outrider, is the user's file, or is defined under ``settings`` in a recipe by ``extends``.
+    A setting is a file that is shipped with Outrider, a file of the user, or a mapping under ``settings`` in a recipe.
     The default is ``countdown``; a recipe that contains ``model`` has no default setting.
 
     Raises:
@@ -73,9 +73,7 @@ def layers(recipes: Sequence[Written], steps: Sequence[Step]) -> list[Layer]:
     """Return the layers in order; each layer overwrites the earlier layers.
 
     The files of the settings come first, then the recipes. In each of the two parts, a file comes before the file that
-    extends it. A recipe adds first its own values and then its values under ``settings`` for the chosen settings. A
-    recipe's values therefore overwrite the values of setting files, and a file's values overwrite those of a file that
-    it extends.
+    extends it. A recipe adds first its own values and then its values under ``settings`` for the chosen settings.
     """
     result = [_layer(step.file.values, _ABOUT, Origin(step.file.where)) for step in steps if step.file]
     for file in recipes:
@@ -106,8 +104,8 @@ def _layer(values: dict[str, Any], without: Set[str], origin: Origin) -> Layer:
 
 
 def _of_recipes(recipes: Sequence[Written], whole: bool) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the recipes' values under ``settings``, keyed by setting and by recipe file. If a recipe sets a setting to
-    null, the values of the recipes that it extends are dropped.
+    """Return the recipes' values under ``settings``, keyed by setting and by recipe file. If a recipe has, for example,
+    ``frontier: null`` under ``settings``, the values for ``frontier`` in the recipes that it extends are ignored.
 
     Raises:
         UserError: a setting is neither shipped nor extends another setting, so its values would never be used.

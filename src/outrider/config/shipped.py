@@ -23,8 +23,8 @@ _OF_A_RUN = {"from_setting", "from_profile"}  # only Outrider writes these keys
 
 
 class Written(NamedTuple):
-    """A recipe or setting file. ``where`` is the file's name in messages, and ``name`` is the name of the recipe or
-    setting. ``extends`` is the name of the file that this one extends."""
+    """A recipe or setting file. ``where`` is the file's name in error messages, and ``name`` is the name of the recipe
+    or setting. ``extends`` is the name of the file that this one extends."""
 
     where: str
     name: str
@@ -46,7 +46,7 @@ def is_file(name_or_path: str) -> bool:
 
 
 def text_of(kind: Kind, name_or_path: str) -> tuple[str, str]:
-    """Return a file's name for messages, and its text with comments.
+    """Return the name of a file, as shown in error messages, and the file's text with comments.
 
     Raises:
         UserError: no shipped file has this name, or the path cannot be read as text.

@@ -35,8 +35,8 @@ class TrainOptions(Options):
     evaluate_at: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
         [],
         description=(
-            "fractions of the run's limit (steps, tokens or seconds), such as 0.5; an extra evaluation runs after the "
-            "training step that reaches a fraction; with several limits, the limit reached first counts"
+            "fractions of the run after which to run an extra evaluation, such as 0.5 for halfway; if several of "
+            "steps, tokens and seconds are limited, the one closest to its limit determines the fraction"
         ),
     )
     save_every: int = Field(20, ge=1, description="number of training steps between checkpoints")

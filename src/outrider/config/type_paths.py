@@ -1,4 +1,4 @@
-"""Finds the types that are allowed at a path of keys, starting from an options class."""
+"""Finds the types that an options class allows for the value of a nested key, such as ``learn.lr``."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from outrider.components import ComponentOf
 
 
 def types_at(place: Any, path: tuple[str | int, ...]) -> Iterator[Any]:
-    """Yield every type that is allowed at the keys ``path`` inside the type ``place``. A type is a pydantic model, a
-    :class:`ComponentOf` annotation or a plain type."""
+    """Yield every type that ``place`` allows for the value of a nested key, such as ``path`` = ``("learn", "lr")``. A
+    type is a pydantic model, a :class:`ComponentOf` annotation or a plain type."""
     for here in alternatives(place):
         if not path:
             yield here

@@ -21,7 +21,8 @@ _CHAIN: TypeAdapter[list[Link]] = TypeAdapter(
 
 
 def chain_of(description: Sequence[Described]) -> list[Link]:
-    """Build a credit chain from components, or from component names and options as in a recipe.
+    """Build a credit chain (a list of components that compute advantages) from components, or from component names and
+    options as in a recipe.
 
     Raises:
         UserError: a component or option is unknown, a value is out of range, or the order is invalid (see

@@ -41,13 +41,14 @@ def assign(
     row with zero advantage also counts in the loss denominators. With ``always_trained`` (for example because of a KL
     penalty), rows with zero advantage are also trained on. Without ``always_trained``, the rollouts of rows with zero
     advantage are marked as unused, with the reason ``unscorable`` (no reward) or ``no advantage``. A rollout without
-    trainable tokens is marked ``no tokens``. A rollout that an exploration stage has marked as unused, or whose kind of
-    prompt is not trained on (``context.trained`` is ``excluded``), does not become a row. Such a rollout counts in
-    baselines but not in loss denominators.
+    trainable tokens is marked ``no tokens``. A rollout does not become a row if an exploration stage has marked it as
+    unused, or if its ``context.trained`` is ``excluded``. Such a rollout counts in baselines but not in loss
+    denominators.
 
-    ``encode`` tokenizes the plain prompt, for rollouts that are trained with the original prompt instead of the prompt
-    they were sampled from. ``prefix`` selects which tokens of a branch (a continuation of another rollout) are trained
-    (:mod:`outrider.credit.paths`). ``token_texts`` returns the text of each token, for components that read texts.
+    ``encode`` tokenizes a problem's plain prompt, which replaces the sampling prompt of rollouts whose
+    ``context.trained`` is ``original``. ``prefix`` selects which tokens of a branch (a continuation of another rollout)
+    are trained (:mod:`outrider.credit.paths`). ``token_texts`` returns the text of each token, for components that read
+    texts.
 
     Raises:
         ValueError: ``chains`` has no credit chain for a rollout's loss stream.
@@ -123,8 +124,9 @@ def _by_prefix_policy(
 ) -> list[CreditedRollout]:
     """Apply the prefix policy, which decides how the prefixes of branches are trained.
 
-    ``shares_GN`` has one array of advantages per rollout. With ``by_segment``, or if ``part.paths`` is None, the array
-    covers only the tokens that the rollout itself sampled. Otherwise it also covers a branch's prefix.
+    ``shares_GN`` has one array of advantages per rollout, for the tokens that the rollout itself sampled. The array
+    also covers a branch's prefix, unless ``part.paths`` is None or the baseline computes advantages per tree segment
+    (``by_segment``).
     """
     rollouts, paths = part.rollouts, part.paths
     if paths is None or (by_segment and prefix == "count_once"):

@@ -1,4 +1,4 @@
-"""BBG: trains only on problems near the boundary of the policy's ability."""
+"""BBG (arXiv 2606.15455): trains only on problems where a higher pass rate would clearly raise pass@k."""
 
 from __future__ import annotations
 
@@ -25,13 +25,12 @@ class BoundaryGate(Shaper):
     most baselines, such a group has no gradient, since its rewards are equal. With ``no_baseline`` and a negative
     reward for failures, such a group has a gradient.
 
-    Degenerate cases: if no member is valid, every advantage is 0. With k = 1 all groups have the same weight. A group
-    of one rollout is not a special case.
+    Degenerate cases: if the verifier could score no member, every advantage is 0. With k = 1 all groups have the same
+    weight. A group of one rollout is not a special case.
 
     Source: BBG, arXiv 2606.15455v1; only the paper's **abstract** was available. The paper's equations 8 and 9 and the
-    weight :math:`\min(u(c) / u(1), 1)` come from a reimplementation. It cites the paper, but states that it is not a
-    reproduction of the paper. In the reimplementation, a problem without a success has weight 1 but no effect, since
-    its GRPO advantages are 0.
+    weight :math:`\min(u(c) / u(1), 1)` come from third-party code, which cites the paper but states that it is not a
+    reproduction. In this code, a problem without a success has weight 1 but no effect, since its GRPO advantages are 0.
 
     >>> [round(BoundaryGate(k=16).utility(c, 8), 3) for c in range(4)]
     [6.0, 2.087, 0.664, 0.19]
@@ -58,5 +57,6 @@ class BoundaryGate(Shaper):
         return [a * weight for a in advantages_GT]
 
     def utility(self, successes: int, n: int) -> float:
-        """Return the expected slope of pass@k, u(c), for a group with c = ``successes`` among ``n`` valid members."""
+        """Return u(c), the expected slope of pass@k as a function of the pass rate, after c = ``successes`` in ``n``
+        rollouts."""
         return self.k * math.prod((n - successes + j) / (n + 1 + j) for j in range(1, self.k))

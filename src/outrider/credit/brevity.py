@@ -20,7 +20,8 @@ class Brevity(RewardShaper):
               \ell_i = \frac12 - \frac{L_i - L_{(1)}}{L_{(n)} - L_{(1)}} \in [-\tfrac12, \tfrac12]
 
     where :math:`L_{(1)}` and :math:`L_{(n)}` are the minimum and maximum length among the valid members. A response's
-    length is its number of trainable tokens, including the prefix that a branch copies from another rollout.
+    length is its number of trainable tokens. If the response continues a prefix of another rollout, the prefix's
+    trainable tokens count too.
 
     Degenerate cases: rewards do not change if all lengths are equal or the group has only one valid member. Invalid
     members (rollouts that the verifier could not score) keep their reward, even if it is NaN, and are ignored when the

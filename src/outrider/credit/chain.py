@@ -1,5 +1,5 @@
-"""Interfaces of credit components, and the credit chain, which runs reward shapers, then one baseline, then shapers of
-advantages."""
+"""Interfaces of the components that compute advantages. A credit chain is a list of components: reward shapers, then
+one baseline, then shapers of advantages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RewardShaper(Options):
     """Changes rewards before the baseline, for example with a length penalty or a format bonus.
 
     The baseline then treats the shaped reward like any other reward. The verifier's verdicts and the recorded rewards
-    do not change. Shaped rewards therefore never affect which problems or rollouts are chosen (exploration stages).
+    do not change. Exploration stages, which choose problems and rollouts, therefore never see shaped rewards.
     """
 
     @property
@@ -29,7 +29,8 @@ class RewardShaper(Options):
         return None
 
     def rewards(self, members: Members, step: int) -> Floats:
-        """Return the shaped reward of each member, float64 ``[G]``; invalid members keep their reward."""
+        """Return the shaped reward of each member, float64 ``[G]``. Members that the verifier could not score keep
+        their reward."""
         raise NotImplementedError
 
 
@@ -64,14 +65,15 @@ class Baseline(Options):
         return None
 
     def of_stream(self, groups: Sequence[Members], step: int = 1) -> list[list[Floats]]:
-        """Return the result of ``per_token`` for every group. ``groups`` are all groups of one step, with only their
-        rollouts in one loss stream (a separately weighted part of the loss). ``step`` is counted from 1."""
+        """Return the result of ``per_token`` for every group. ``groups`` are all groups of one step. They contain only
+        the rollouts of one loss stream (a separately weighted part of the loss). ``step`` is counted from 1."""
         return [self.per_token(members) for members in groups]
 
 
 @runtime_checkable
 class StageBaseline(Protocol):
-    """A baseline that needs the rollouts of a particular exploration stage, such as the greedy response of ``greedy``.
+    """A baseline that needs the rollouts of an entry of the recipe's ``explore``. For example, the baseline ``greedy``
+    needs the greedy response that the entry ``greedy`` samples.
 
     Attributes:
         needs_stage: name of the required stage.
@@ -81,7 +83,8 @@ class StageBaseline(Protocol):
 
 
 def stage_of(baseline: Baseline) -> str | None:
-    """Return the name of the exploration stage whose rollouts the baseline needs; None for most baselines."""
+    """Return the name of the entry of the recipe's ``explore`` whose rollouts the baseline needs; None for most
+    baselines."""
     return baseline.needs_stage if isinstance(baseline, StageBaseline) else None
 
 
@@ -120,7 +123,7 @@ Link = RewardShaper | Baseline | Shaper
 
 
 class Links(NamedTuple):
-    """A credit chain, split into its three parts."""
+    """A recipe's advantage components: reward shapers, the baseline, and shapers of advantages."""
 
     before: list[RewardShaper]
     baseline: Baseline
@@ -128,7 +131,7 @@ class Links(NamedTuple):
 
 
 def split(chain: Sequence[Link]) -> Links:
-    """Split a chain into its reward shapers, its one baseline and its shapers.
+    """Split a list of components into reward shapers, the baseline, and shapers of advantages.
 
     Raises:
         ValueError: the chain has no baseline or more than one, or its components are in the wrong order.
@@ -148,7 +151,7 @@ def split(chain: Sequence[Link]) -> Links:
 
 
 def advantages_of(chain: Sequence[Link], groups: Sequence[Members], step: int | None = None) -> list[list[Floats]]:
-    """Compute the advantages of all groups of a step with a credit chain.
+    """Compute the advantages of all groups of a training step by running the components of ``chain`` in order.
 
     Returns one float64 array for each member of each group, with one advantage per trainable token. Reward shapers
     change the rewards one after another, and the baseline maps the rewards to advantages. Each shaper then changes the
@@ -172,7 +175,8 @@ def advantages_of(chain: Sequence[Link], groups: Sequence[Members], step: int | 
 
 
 def advantages(chain: Sequence[Link], members: Members, step: int | None = None) -> list[Floats]:
-    """Run a credit chain over one group; a batch baseline treats the group as the whole batch.
+    """Compute the advantages of one group by running the components of ``chain`` in order. A baseline with batch
+    statistics treats the group as the whole batch.
 
     >>> from outrider.credit.group_mean import GroupMean
     >>> m = Members(np.array([1.0, 0.0]), np.array([True, False]), np.array([2, 3]))

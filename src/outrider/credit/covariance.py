@@ -25,19 +25,19 @@ class Covariance(Shaper):
     The means of the log-probabilities and of the advantages are over all N trainable tokens of the group's valid
     members. A policy-gradient step lowers the entropy in proportion to this covariance, and a small share of the tokens
     accounts for most of the covariance. The number of chosen tokens is :math:`\max(1, \lfloor \mathrm{share}\, N
-    \rfloor)`, so in a group of short responses the chosen share may exceed the option ``share``. Tokens that tie at the
-    threshold are all chosen, but tokens whose covariance is not positive are never chosen. The chosen tokens are
+    \rfloor)`, so in a group of short responses the chosen share may exceed the option ``share``. Tokens that tie for
+    the last place are all chosen, but tokens whose covariance is not positive are never chosen. The chosen tokens are
     therefore likely tokens with a high advantage and unlikely tokens with a low advantage.
 
     Degenerate cases: if all advantages, or all log-probabilities, are equal, no token is chosen. Tokens of invalid
     members (rollouts that the verifier could not score) are excluded from the means, and their advantages do not
     change.
 
-    Source: Cui et al. 2025, arXiv 2505.22617. The covariance is Eq. 10. Tokens are ranked as in KL-Cov (Eq. 13) and,
-    with w = 0, removed from the gradient as in Clip-Cov (Eq. 12). Deviations: both methods in the paper choose tokens
-    from the whole batch, and Clip-Cov chooses them at random within a covariance range. The paper's own methods are
-    options of the loss (``objective.select``). This shaper gets one group at a time, so it chooses tokens within a
-    group.
+    Source: Cui et al. 2025, arXiv 2505.22617. The covariance is Eq. 10. Tokens are ranked as in KL-Cov (Eq. 13). With
+    the default weight w = 0, the chosen tokens have no gradient, as in Clip-Cov (Eq. 12). Deviations: both methods in
+    the paper choose tokens from the whole batch, and Clip-Cov chooses them at random within a covariance range. The
+    paper's own methods are options of the loss (``objective.select``). This shaper gets one group at a time, so it
+    chooses tokens within a group.
 
     >>> m = Members(
     ...     np.array([1.0, 0]), np.array([True, False]), np.array([2, 2]),

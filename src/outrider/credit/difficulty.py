@@ -23,8 +23,8 @@ class Difficulty(Shaper):
     expected outcomes get a weight close to ``low``. If branches have their own loss stream (a separately weighted part
     of the loss), :math:`\rho` is the success rate of the group's branches there.
 
-    Both weights are above 0, so no advantage changes its sign. Dividing by the group's standard deviation
-    (:class:`GroupMean`) also weights by difficulty. If both are used, the two weights are multiplied.
+    Both weights are above 0, so no advantage changes its sign. If the baseline divides by the group's standard
+    deviation (:class:`GroupMean`), advantages are weighted by difficulty twice.
 
     Degenerate cases: an advantage of 0 stays 0, so groups without a gradient and invalid members (rollouts that the
     verifier could not score) do not change. Invalid members are ignored in :math:`\rho`.

@@ -1,5 +1,5 @@
 """Explains how a recipe computes advantages: shows the rewards and advantages of a small example group after each
-credit component."""
+component under ``credit``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GroupShape = Literal["roots", "greedy", "tree", "siblings"]
 
 
 class After(NamedTuple):
-    """The rewards and advantages of a group after the credit component ``link``.
+    """The rewards and advantages of a group after the component ``link`` (a reward shaper, baseline or shaper).
 
     Attributes:
         rewards_G: rewards after the reward shapers that have run so far.
@@ -37,9 +37,9 @@ class Worked(NamedTuple):
 
 
 def explain(chain: Sequence[Link], members: Members, step: int = 1) -> list[After]:
-    """Return the rewards and advantages of one group after each component of a credit chain.
+    """Return the rewards and advantages of one group after each component of ``chain``.
 
-    A batch baseline treats the group as the whole batch.
+    A baseline with batch statistics treats the group as the whole batch.
 
     Raises:
         ValueError: see :func:`outrider.credit.split`.
@@ -67,7 +67,8 @@ def explain(chain: Sequence[Link], members: Members, step: int = 1) -> list[Afte
 
 
 class _Row(NamedTuple):
-    """One member of an example group. ``length`` and ``start`` are fractions of the longest response's length."""
+    """One member of an example group. ``length`` and ``start`` (the length of the prefix that a branch copies) are
+    fractions of the longest response's length."""
 
     name: str
     right: bool | None
@@ -116,7 +117,8 @@ def worked_group(shape: GroupShape = "roots", right: float = 1.0, wrong: float =
 
     Args:
         right, wrong: rewards of correct (right) and incorrect (wrong) responses.
-        longest: length of the truncated response in tokens; a multiple of 10 keeps all lengths in proportion.
+        longest: length of the truncated response in tokens. The other lengths are tenths of this length, rounded to
+            whole tokens.
     """
     rows = _SHAPES[shape]
     tokens = [max(1, round(row.length * longest)) for row in rows]
