@@ -2,8 +2,8 @@
 
 Written down before the first runs of each budget: seeds 1 to 3 with 200,000 generated tokens, seeds 4 to 6 with
 360,000, 60 held-out problems with 16 samples each, one process per run. Seed 6 was not run: seeds 4 and 5, and seed 4
-continued to 600,000 tokens, gained hardly more than seeds 1 to 3. ``sample.rows`` and ``learn.micro_tokens`` are given, so
-that machines of other sizes compute the same passes.
+continued to 600,000 tokens, gained hardly more than seeds 1 to 3. ``sample.rows`` and ``learn.micro_tokens`` are given,
+so that machines of other sizes compute the same passes.
 
 ``python benchmarks/smollm2_gain.py [--runs DIR]`` makes the runs that DIR lacks, one to two hours of a core each, and
 writes pass@k before and after with 95 % intervals over seeds and problems (:mod:`outrider.bench.crossed`).
