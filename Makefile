@@ -7,7 +7,7 @@ PYTHON ?=
 PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.13 python3.14 python3)
 DEMO ?= bench grpo passk-training --seeds 1 --tokens 900000 --points 1
 PYTEST ?=
-BENCHMARKS ?= $(addprefix benchmarks/,sampler.py learner.py step.py trl_step.py vocabulary.py start.py)
+BENCHMARKS ?= $(addprefix benchmarks/,sampler.py learner.py step.py trl_step.py vocabulary.py waves.py lag.py start.py)
 
 .PHONY: help demo test test-all check engines environments versions docs bench format
 .DEFAULT_GOAL := help
@@ -52,7 +52,7 @@ versions: .venv/installed ## the test suite with the lowest and with the newest 
 docs: .venv/docs ## build the documentation into site/; broken links are errors
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet && echo "== docs: site/index.html"
 
-bench: .venv/installed .engines/trl/installed ## speed of sampler, learner, a whole step beside TRL, and the start of a run, on this machine (BENCHMARKS='…' picks others)
+bench: .venv/installed .engines/trl/installed ## speed of sampler, learner, steps beside TRL, waves, lag, and the start of a run, on this machine (BENCHMARKS='…' picks others)
 	@for file in $(BENCHMARKS); do echo "== $$file" && $(BIN)/python "$$file" || exit; done
 
 format: .venv/installed ## let ruff sort imports, fix what it can, and format

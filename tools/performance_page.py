@@ -1,5 +1,4 @@
-"""The tables of docs/performance.md, from the committed results of ``make bench``, ``lag.py``, ``scale.py`` and
-``gpu.py``.
+"""The tables of docs/performance.md, from the committed results of ``make bench``, ``scale.py`` and ``gpu.py``.
 
 Usage: ``python tools/performance_page.py``.
 """
@@ -55,7 +54,8 @@ def between(ratio: dict[str, float]) -> str:
 def compared() -> Iterator[Line]:
     """Every comparison on a CPU."""
     trl, sampler, learner = results("trl_step"), results("sampler"), results("learner")
-    vocabulary, step, lag, start = results("vocabulary"), results("step"), results("lag"), results("start")
+    vocabulary, step, waves = results("vocabulary"), results("step"), results("waves")
+    lag, start = results("lag"), results("start")
     for key, cores, aim in (("one_thread", "one thread", 4.5), ("cores_2", "two cores", 5.0)):
         both = trl[key]
         yield Line(
@@ -100,6 +100,17 @@ def compared() -> Iterator[Line]:
         between(step["two_ranks_over_one"]),
         1.7,
     )
+    for name, problems in (("32 problems", "problems_32"), ("128 problems", "problems_128")):
+        rounds = waves[problems]
+        yield Line(
+            f"training step of {name} in three waves, one thread",
+            f"one wave: {rounds['one_wave_seconds']['step']:.2f} s",
+            f"{rounds['three_waves_seconds']['step']:.2f} s",
+            round(rounds["ratio"]["median"], 2),
+            between({key: round(rounds["ratio"][key], 2) for key in ("min", "max")}),
+            1.08,
+            less=True,
+        )
     turn, lagging = lag["in turn"], lag["lag 1"]
     yield Line(
         "training time with `train.lag=1`, two processes",
