@@ -62,7 +62,7 @@ class PassK(Baseline):
         "training",
         description=(
             'estimator of the advantages: as in the paper "Pass@k Training" (training), as in the paper "PKPO" (pkpo), '
-            "or as in PKPO but with the group mean as baseline (pkpo_centred)"
+            "or PKPO's transformed rewards minus their group mean (pkpo_centred)"
         ),
     )
     epsilon: float = Field(
