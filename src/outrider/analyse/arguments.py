@@ -127,14 +127,17 @@ class Intervene(RolloutSelection):
         8,
         ge=1,
         description=(
-            "number of continuations to sample from a tested position, with the original token and again with its "
-            "replacement"
+            "number of continuations to sample at each tested position for each of two tokens: the original token and "
+            "its replacement"
         ),
     )
     seed: int = Field(
         0,
         ge=0,
-        description="random seed for sampling continuations and, with choose: random, for picking the tested tokens",
+        description=(
+            "random seed for sampling the continuations, and for choosing the tested tokens if they are chosen at "
+            "random"
+        ),
     )
     micro_tokens: int = Field(
         4096, ge=1, description="maximum number of tokens per forward pass; larger values need more memory"

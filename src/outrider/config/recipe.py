@@ -72,15 +72,16 @@ class Recipe(Options):
         "recipe",
         min_length=1,
         description=(
-            "name of the recipe, which also appears in the run folder's name; default: the name of the recipe's file"
+            "name of the recipe, which is part of the run folder's name; a recipe file without a name gets the name of "
+            "the file"
         ),
     )
     from_setting: str | None = Field(
         None,
         validation_alias=AliasChoices("from_setting", "from_profile"),  # the field's name in 0.1
         description=(
-            "name of the setting (shared model, task and budget) on which the recipe is based; filled in automatically "
-            "when the recipe is loaded"
+            "name of the setting (a file with the model, task and budget) that the recipe uses; filled in "
+            "automatically when the recipe is loaded; null: no setting"
         ),
     )
     paper: str = Field("", description="reference to the paper that introduced the recipe's method")

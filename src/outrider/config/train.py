@@ -27,16 +27,13 @@ class TrainOptions(Options):
     evaluate_every: int = Field(
         0,
         ge=0,
-        description=(
-            "number of training steps between evaluations; 0: no evaluations during training, except those that "
-            "evaluate_at requests"
-        ),
+        description="number of training steps between evaluations; 0: no regular evaluations during training",
     )
     evaluate_at: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
         [],
         description=(
-            "fractions of the run after which to run an extra evaluation, such as 0.5 for halfway; if several of "
-            "steps, tokens and seconds are limited, the one closest to its limit determines the fraction"
+            "fractions of the run at which to run an extra evaluation, such as 0.5 for halfway; if the run has several "
+            "limits, the limit that is used up most counts"
         ),
     )
     save_every: int = Field(20, ge=1, description="number of training steps between checkpoints")

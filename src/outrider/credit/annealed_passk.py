@@ -47,8 +47,8 @@ class AnnealedPassK(Baseline):
     variant: Literal["training", "pkpo", "pkpo_centred"] = Field(
         "training",
         description=(
-            "advantage estimator; training: formula of the paper Pass@k Training; pkpo: formula of the paper PKPO, "
-            "with the paper's baseline; pkpo_centred: PKPO's transformed rewards minus their group mean"
+            'estimator of the advantages: as in the paper "Pass@k Training" (training), as in the paper "PKPO" (pkpo), '
+            "or PKPO's transformed rewards minus their group mean (pkpo_centred)"
         ),
     )
 

@@ -39,14 +39,14 @@ class BoundaryGate(Shaper):
     k: int = Field(
         16,
         ge=1,
-        description="k of pass@k; a group's weight depends on the slope u of pass@k as a function of the pass rate",
+        description="k of the pass@k whose slope determines a group's weight",
     )
     threshold: float = Field(
         0.01,
         ge=0,
         description=(
-            "threshold for u / (n + 1), where u is the slope of pass@k and n the group's number of rollouts; groups "
-            "below the threshold get advantage 0"
+            "minimum of the slope of pass@k divided by n + 1, where n is the number of rollouts in the group; groups "
+            "below this minimum get advantage 0"
         ),
     )
 

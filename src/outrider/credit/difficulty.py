@@ -58,7 +58,10 @@ class Difficulty(Shaper):
         0.75,
         ge=0,
         le=1,
-        description="group success rate at which a success's advantage is multiplied by the mean of low and high",
+        description=(
+            "group success rate at which the factor for successes is the mean of its minimum and maximum; for "
+            "failures, this success rate is 1 - midpoint"
+        ),
     )
     slope: float = Field(
         10.0,

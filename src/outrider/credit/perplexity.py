@@ -61,7 +61,8 @@ class Perplexity(Shaper):
     drop_outliers: bool = Field(
         False,
         description=(
-            "whether to leave responses with an outlying perplexity out of the group's mean and standard deviation"
+            "whether to ignore responses with an outlying perplexity when the mean and standard deviation of the "
+            "group's log-perplexities are computed"
         ),
     )
     clamp: tuple[float, float] | None = Field(

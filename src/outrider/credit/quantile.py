@@ -47,13 +47,13 @@ class Quantile(Baseline):
         0.4,
         gt=0,
         lt=1,
-        description="level of the quantile, from 0 to 1; this quantile of the group's rewards serves as the baseline",
+        description="level (0 to 1) of the reward quantile that serves as the baseline, such as 0.5 for the median",
     )
     interpolate: bool = Field(
         False,
         description=(
-            "whether to interpolate linearly between the two rewards next to the quantile; false: use an actual reward "
-            "of the group"
+            "whether the quantile may lie between two rewards of the group (linear interpolation); false: the quantile "
+            "is always one of the group's rewards"
         ),
     )
     std: bool = Field(True, description="whether to divide advantages by the standard deviation of the group's rewards")

@@ -63,14 +63,14 @@ class ReinforcePP(BatchBaseline):
     weight: Literal["sequence", "token"] = Field(
         "sequence",
         description=(
-            "weighting in the batch mean and standard deviation: each response counts once (sequence), or each token "
-            "counts once, as in the released code (token)"
+            "weights of responses in the mean and standard deviation of the batch's rewards: equal (sequence), or "
+            "proportional to the number of tokens, as in verl and OpenRLHF (token)"
         ),
     )
     epsilon: float = Field(
         1e-8,
         ge=0,
-        description="small constant added to the standard deviation over the batch, to avoid division by zero",
+        description="small constant added to the divisor of the z-score, to avoid division by zero",
     )
 
     def of_batch(self, groups: Sequence[Members]) -> list[Floats]:

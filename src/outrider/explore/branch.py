@@ -72,8 +72,8 @@ class Branch(Stage):
     which: Literal["failed", "all", "by_accuracy"] = Field(
         "failed",
         description=(
-            "rollouts that may be branched: failures only (failed), all rollouts (all), or a part of each problem's "
-            "rollouts (by_accuracy); with by_accuracy, this part is smaller for higher pass rates"
+            "rollouts that may be branched: only failures (failed), all rollouts (all), or a subset of each problem's "
+            "rollouts, which is smaller if the pass rate is higher (by_accuracy)"
         ),
     )
     segment: AnySegmenter = Field(
@@ -90,8 +90,8 @@ class Branch(Stage):
         1,
         ge=1,
         description=(
-            "maximum number of branch points in one branching round; the selector determines whether this limit "
-            "applies per rollout, tree or problem"
+            "maximum number of branch points in one branching round, per rollout, per tree of rollouts or per problem "
+            "(depending on `select`)"
         ),
     )
     branches: int = Field(8, ge=1, description="number of continuations to sample from each branch point")

@@ -66,8 +66,8 @@ class Choose(PlansAhead, Stage):
         gt=0,
         le=1,
         description=(
-            "fraction of the best difficulty level's predicted improvement per token; problems with at least this "
-            "predicted improvement are always accepted"
+            "minimum predicted improvement per token at which a problem is always accepted, as a fraction of the "
+            "highest predicted improvement among the difficulty levels"
         ),
     )
     k: int = Field(

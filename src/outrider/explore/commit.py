@@ -64,8 +64,8 @@ class Commit(Stage):
         None,
         ge=1,
         description=(
-            "number of problems to accept per training step; null: accept every problem whose first rollouts (pilot) "
-            "have a pass rate between low and high"
+            "number of problems to accept per training step; null: accept all problems whose first rollouts (pilot) "
+            "have a pass rate in the accepted range"
         ),
     )
     low: float = Field(
@@ -84,8 +84,8 @@ class Commit(Stage):
         9,
         ge=0,
         description=(
-            "maximum number of rounds of new problems per training step; the rounds stop early once `target` problems "
-            "are accepted"
+            "maximum number of times per training step that new problems are sampled because too few problems were "
+            "accepted"
         ),
     )
     evict: bool = Field(

@@ -104,8 +104,8 @@ class EntropyBranch(Stage):
         ge=-10,
         le=10,
         description=(
-            "branching probability above which a rollout always branches, and below which it never branches; null: "
-            "branch at random with the computed probability"
+            "threshold that replaces the random draw: a rollout branches if its branching probability exceeds the "
+            "threshold; null: a rollout branches at random, with this probability"
         ),
     )
     branches: int = Field(1, ge=1, description="number of continuations to sample each time a rollout branches")

@@ -75,7 +75,9 @@ class Invest(PlansAhead, Stage):
     min_n: int = Field(
         2,
         ge=2,
-        description="minimum number of rollouts per problem in a training step; at least the k of the pass@k objective",
+        description=(
+            "minimum number of rollouts per problem in a training step; must not be below the k of the pass@k objective"
+        ),
     )
     max_n: int = Field(64, ge=2, description="maximum number of rollouts per problem in a training step")
     k: int = Field(1, ge=1, description="k of the pass@k objective whose gradient variance is minimised")

@@ -53,8 +53,8 @@ class Keep(Stage):
     by: Literal["chance", "entropy", "branching"] = Field(
         "chance",
         description=(
-            "criterion for choosing the responses to keep: random choice (chance), highest mean entropy per token "
-            "(entropy), or highest mean branching factor per token (branching)"
+            "criterion for choosing the responses to keep: random choice (chance), highest mean token entropy "
+            "(entropy), or largest mean size of the top-p token set (branching)"
         ),
     )
     noise: float = Field(
@@ -73,8 +73,8 @@ class Keep(Stage):
         gt=0,
         le=1,
         description=(
-            "probability mass that defines the branching factor, which is the smallest number of tokens that together "
-            "reach this mass"
+            "probability mass of the top-p token set, which is the smallest set of tokens that reaches this mass; used "
+            "only with `by: branching`"
         ),
     )
 

@@ -77,7 +77,8 @@ class Prefixed(Stage):
         3,
         ge=1,
         description=(
-            "number of prefixes to draw from a problem's stored success; must be 1 if the option `move` is above 0"
+            "number of prefixes to draw from a problem's stored success; must be 1 if prefix lengths are adapted "
+            "(`move` above 0)"
         ),
     )
     low: float = Field(
@@ -97,8 +98,8 @@ class Prefixed(Stage):
         ge=0,
         lt=1,
         description=(
-            "change of the prefix length after each step that samples the problem, as a fraction of the stored "
-            "success's length: longer if most continuations failed, shorter if most succeeded; 0: random lengths"
+            "step size for adapting the prefix length, as a fraction of the stored response; prefixes get longer if "
+            "most continuations failed, and shorter if most succeeded; 0: random lengths"
         ),
     )
     given: bool = Field(

@@ -104,7 +104,8 @@ class Prioritise(Stage):
         128,
         ge=2,
         description=(
-            "total number of rollouts per training step, over all problems and including the rollouts of earlier stages"
+            "total number of rollouts per training step, over all problems, including rollouts from earlier "
+            "exploration stages"
         ),
     )
     rounds: int = Field(
@@ -120,8 +121,8 @@ class Prioritise(Stage):
         gt=0,
         lt=1,
         description=(
-            "confidence level of the pass-rate intervals; a problem has higher priority if one more rollout is "
-            "predicted to narrow its interval by more"
+            "confidence level of the interval around each problem's pass rate; priorities are higher for problems "
+            "whose interval would shrink more with another rollout"
         ),
     )
     bonus: float = Field(

@@ -72,21 +72,23 @@ class Rebalance(Stage):
         32,
         ge=1,
         description=(
-            "maximum number of rollouts per problem in a training step, including the rollouts of earlier stages"
+            "maximum number of rollouts per problem in a training step, including rollouts from earlier exploration "
+            "stages"
         ),
     )
     n_max_end: int | None = Field(
         None,
         ge=1,
         description=(
-            "value of n_max at the end of training; n_max changes linearly to this value; null: n_max stays constant"
+            "maximum number of rollouts per problem at the end of training; the maximum changes linearly from `n_max` "
+            "to this value; null: always `n_max`"
         ),
     )
     std: bool = Field(
         False,
         description=(
-            "whether the recipe divides advantages by the group's standard deviation; this division "
-            "changes how many rollouts a problem needs to reach its target sum"
+            "whether the recipe divides advantages by the group's standard deviation; this option must match the "
+            "recipe, and does not itself change the advantages"
         ),
     )
 

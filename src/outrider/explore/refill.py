@@ -65,8 +65,8 @@ class Refill(Stage):
         None,
         ge=1,
         description=(
-            "number of rollouts for each new problem; null: the largest number that the recipe's first exploration "
-            "stage sampled for any problem"
+            "number of rollouts for each new problem; null: as many as the first exploration stage sampled per problem "
+            "(the largest number, if the numbers differ)"
         ),
     )
     attempts: int = Field(

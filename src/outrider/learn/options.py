@@ -157,7 +157,8 @@ class SftOptions(Options):
         0,
         ge=0,
         description=(
-            "random seed for the initial weights of a new model; the task's own seed sets the order of problems"
+            "random seed for the initial weights of a new model; the order of problems depends on the seed in the "
+            "task's options instead"
         ),
     )
     learn: LearnOptions = Field(

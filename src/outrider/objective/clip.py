@@ -37,19 +37,21 @@ class Clip(Bounded):
         le=1,
         strict=True,
         description=(
-            "size of the clip range below a ratio of 1: importance ratios are clipped at 1 - low; with low: 1, there "
-            "is no lower bound"
+            "size of the clip range below a ratio of 1: importance ratios are clipped at 1 - low; 1: no lower bound"
         ),
     )
     high: float = Field(
-        0.2, ge=0, strict=True, description="clip range above 1: importance ratios are clipped at 1 + high"
+        0.2,
+        ge=0,
+        strict=True,
+        description="size of the clip range above a ratio of 1: importance ratios are clipped at 1 + high",
     )
     dual: float | None = Field(
         None,
         gt=1,
         description=(
-            "dual clip (PPO's c): upper bound of the importance ratio where the advantage is negative; null: no such "
-            "bound"
+            "upper bound of the importance ratio for tokens with a negative advantage (c in dual-clip PPO); null: no "
+            "such bound"
         ),
     )
     ratio: RatioLevel = Field(

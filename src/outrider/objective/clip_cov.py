@@ -32,21 +32,20 @@ class ClipCov(Selection):
         2e-4,
         gt=0,
         le=1,
-        description=(
-            "fraction of an optimizer batch's trainable tokens that lose their policy gradient, rounded to at least "
-            "one token"
-        ),
+        description="fraction of the trainable tokens in an optimizer batch whose policy gradient is removed",
     )
     low: float = Field(
         1.0,
         description=(
-            "minimum covariance between log-probability and advantage at which a token may lose its policy gradient"
+            "minimum covariance between log-probability and advantage of the tokens whose policy gradient may be "
+            "removed"
         ),
     )
     high: float = Field(
         5.0,
         description=(
-            "maximum covariance between log-probability and advantage at which a token may lose its policy gradient"
+            "maximum covariance between log-probability and advantage of the tokens whose policy gradient may be "
+            "removed"
         ),
     )
 

@@ -110,16 +110,16 @@ class ObjectiveOptions(Options):
         {"main": 1.0},
         min_length=1,
         description=(
-            "weight of each stream (a set of rollouts, such as main or branch) in the total loss, including the "
-            "stream's KL and entropy terms"
+            "weight of each loss stream, by name; a stream is a set of rollouts, and its weight scales all of their "
+            "loss terms, including KL and entropy"
         ),
     )
     prefix: PrefixPolicy = Field(
         "mask",
         description=(
-            "training on the prefix that a branch copies from its parent; mask: only in the parent, with the parent's "
-            "advantage; count_once: only in the parent, with the mean advantage of the parent and its branches; "
-            "repeat: in the parent and in every branch"
+            "training on a prefix that a branch shares with its parent rollout: once, with the parent's advantage "
+            "(mask); once, with the mean advantage of all rollouts that share the prefix (count_once); or in each of "
+            "these rollouts, with the rollout's own advantage (repeat)"
         ),
     )
 

@@ -19,8 +19,8 @@ class Unclipped(Surrogate):
     ratio: RatioLevel = Field(
         "token",
         description=(
-            "level of the importance ratio: per token (token), per response (sequence), or per response with a "
-            "gradient per token (sequence_token)"
+            "level of the importance ratio: per token (token), per response as in GSPO (sequence), or per response "
+            "with a gradient per token as in GSPO-token (sequence_token)"
         ),
     )
 

@@ -33,10 +33,14 @@ class SampleOptions(Options):
     top_k: int = Field(
         0, ge=0, description="number of most probable tokens from which each token is sampled (top-k sampling); 0: off"
     )
-    max_tokens: int = Field(128, ge=1, description="maximum length of a response in tokens, including the end token")
+    max_tokens: int = Field(
+        128, ge=1, description="maximum length of a response in tokens, including the end-of-sequence token"
+    )
     stop: list[Annotated[str, Field(min_length=1)]] = Field(
         default_factory=list,
-        description="strings at which a response ends, in addition to the end tokens; the string stays in the response",
+        description=(
+            "stop strings, which end a response as an end-of-sequence token does; the response includes the stop string"
+        ),
     )
     rows: Auto | Annotated[int, Field(ge=1)] = Field(
         AUTO,
@@ -99,8 +103,8 @@ class Vllm(SamplerEngine):
     sleep: bool = Field(
         False,
         description=(
-            "whether vLLM, if it runs inside the run's processes, frees its GPU memory during updates (vLLM's sleep "
-            "mode); slower, but updates can use this memory"
+            "whether vLLM inside the run's processes frees its GPU memory during updates (vLLM's sleep mode); updates "
+            "then have more memory, but training steps take longer"
         ),
     )
     in_flight: int = Field(

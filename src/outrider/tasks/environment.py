@@ -49,7 +49,8 @@ class EnvironmentTask(TurnTable):
     stop: list[Annotated[str, Field(min_length=1)]] = Field(
         default_factory=list,
         description=(
-            "strings at which a turn of the policy ends, in addition to the end tokens; the string stays in the turn"
+            "stop strings, which end a turn of the policy as an end-of-sequence token does; the turn includes the stop "
+            "string"
         ),
     )
 

@@ -75,8 +75,8 @@ class Hops(TurnTask):
         ge=0,
         le=1,
         description=(
-            "probability that a relation on the path to the answer also leads to a dead-end entity; the last relation "
-            "never leads to one"
+            "probability that a hop also returns a second entity, which is a dead end; the last hop returns only the "
+            "answer"
         ),
     )
     pool: int | None = Field(

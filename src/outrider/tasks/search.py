@@ -66,7 +66,7 @@ class Search(TurnTable):
         2000,
         ge=1,
         description=(
-            "maximum total length, in characters, of the passages that one search returns; longer passages are "
+            "maximum length, in characters, of the result of a search (all its passages together); longer results are "
             "truncated"
         ),
     )

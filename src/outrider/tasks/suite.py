@@ -36,19 +36,23 @@ class TestSet(Options):
 
     data: str = Field(
         min_length=1,
-        description="name of this test set's file in the folder that the option `data` of the suite task gives",
+        description=(
+            "path of the file with this test set's problems, relative to the folder that contains all test sets of the "
+            "suite"
+        ),
     )
     hub: str | None = Field(
         None,
         description=(
-            "Hugging Face Hub dataset with this test set (hf:name@config:split), used if the option `data` of the "
-            "suite task is null; null: no dataset on the Hub"
+            "Hugging Face Hub dataset with this test set, such as hf:openai/gsm8k@main:test, which is used if the user "
+            "gives no folder with test sets; null: not on the Hub"
         ),
     )
     hub_fields: dict[str, str] = Field(
         default_factory=dict,
         description=(
-            "for each field name in the suite, the column of the Hugging Face Hub dataset that contains the field"
+            "new names for columns of the Hugging Face Hub dataset, as a mapping from new name to column, such as "
+            "{problem: question}"
         ),
     )
     table: dict[str, Any] = Field(
@@ -95,7 +99,9 @@ class Suite(Task):
     sets: list[str] = Field([], description="names of the suite's test sets to evaluate on; []: all test sets")
     table: dict[str, Any] = Field(
         default_factory=dict,
-        description="options for the task `table` that apply to all test sets; they override the options in the suite",
+        description=(
+            "options of the task `table` that apply to all test sets; they override the options in the suite file"
+        ),
     )
 
     _skipped: int = PrivateAttr(0)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:  # not imported at run time, since a recipe may name the task 
 
 PROMPT = "{problem}\n"
 
-
 Skipped = Literal["empty", "long"]
 
 
@@ -87,20 +86,21 @@ class Table(Task):
     train_data: str | None = Field(
         None,
         min_length=1,
-        description=(
-            "training problems: a file (see outrider.tasks.rows) or hf:name@config:split; null: evaluation only"
-        ),
+        description="training problems: file, folder or Hub dataset (hf:name@config:split); null: evaluation only",
     )
     heldout_data: str = Field(min_length=1, description="held-out problems, in the same formats as train_data")
     prompt: str = Field(
         PROMPT,
-        description="prompt template with {field} placeholders (for braces: {{ and }}), or a shipped template's name",
+        description=(
+            "prompt template with {field} placeholders, in which {{ and }} stand for literal braces; or the name of a "
+            "shipped template"
+        ),
     )
     question: str = Field("problem", description="table field that fills {question} in a shipped prompt template")
     messages: str | None = Field(
         None,
         min_length=1,
-        description="table field with the prompt as a list of chat messages; null: use the option prompt instead",
+        description="table field with the prompt as a list of chat messages; null: create the prompt from the template",
     )
     answer: str = Field("answer", min_length=1, description="table field that holds the gold answer")
     skip: Skipped | list[Skipped] | None = Field(
@@ -118,7 +118,7 @@ class Table(Task):
         None,
         description="table field with each problem's difficulty level; only training rows may lack it; null: no levels",
     )
-    levels: list[str] = Field([], description="levels whose problems are used for training; []: all levels")
+    levels: list[str] = Field([], description="difficulty levels whose problems are used for training; []: all levels")
     verifier: Annotated[Verifier, ComponentOf(VERIFIERS, "verifier", Verifier)] = Field(
         default_factory=Number, description="verifier, which compares responses with the gold answer"
     )

@@ -18,10 +18,7 @@ class TurnTable(TurnTask):
     function that creates the environments."""
 
     problems: Table = Field(
-        description=(
-            "table of problems, which also sets the prompts, answers and verifier; the options are those of the task "
-            "`table`"
-        )
+        description="the problems, their prompts and answers, and the verifier, given as options of the task `table`"
     )
 
     @property

@@ -28,8 +28,8 @@ class TurnLimits(Options):
         256,
         ge=1,
         description=(
-            "maximum number of rollouts that run at the same time; rollouts requested together for one problem always "
-            "run together"
+            "maximum number of rollouts that run at the same time; exceeded only if a single problem has more rollouts "
+            "than this maximum"
         ),
     )
     seconds: float = Field(

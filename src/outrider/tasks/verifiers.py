@@ -49,8 +49,8 @@ class Verifiers(TurnTask):
     config: dict[str, Any] = Field(
         default_factory=dict,
         description=(
-            "fields of the environment's EnvConfig, such as its id, its agents' settings (which the package calls "
-            "seats) or taskset options; to set taskset.id, use the option `taskset`"
+            "fields of the environment's EnvConfig, such as {taskset: {split: train}}; a value for taskset.id is "
+            "ignored"
         ),
     )
     python: str | None = Field(

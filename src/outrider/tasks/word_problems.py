@@ -66,7 +66,10 @@ class WordProblems(Task):
         40,
         ge=4,
         le=99,
-        description="largest quantity in a problem's text; factors and prices are never larger than 5",
+        description=(
+            'largest quantity in a problem\'s text; prices, and the numbers in phrases such as "3 times as many", are '
+            "never larger than 5"
+        ),
     )
     cap: int = Field(
         199,

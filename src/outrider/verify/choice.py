@@ -39,8 +39,8 @@ class MultipleChoice(Verifier):
     options: str | list[str] | None = Field(
         None,
         description=(
-            "table field with all answer options, as a list or as an object from label to text; or several table "
-            "fields, each with one option; null: accept only letters as answers"
+            "table field with the answer options, as a list such as [cat, dog] or an object such as {A: cat, B: dog}; "
+            "a list of fields: one option in each; null: accept only letters"
         ),
     )
     index: Literal[0, 1] | None = Field(

@@ -47,8 +47,8 @@ class CodeVerifier(PooledVerifier):
     sandbox: Isolation = Field(
         "required",
         description=(
-            "isolation of the tested program: in a sandbox (required), or without isolation, with all permissions of "
-            "this user (none)"
+            "isolation of the tested program: in a sandbox (required), or no isolation, with all permissions of the "
+            "user who runs Outrider (none)"
         ),
     )
 
@@ -158,15 +158,15 @@ class UnitTests(CodeVerifier):
     prefix: str | None = Field(
         None,
         description=(
-            "table field with code to put before the response, used if responses continue given code; null: no such "
-            "code"
+            "table field with code to put before the response, such as the function header that the response "
+            "continues; null: no such code"
         ),
     )
     code: Code = Field(
         "block",
         description=(
             "part of the response that is tested: the last fenced code block (block), or the response up to the end of "
-            "the function that the prompt begins (completion)"
+            "the function that starts in the prompt (completion)"
         ),
     )
 

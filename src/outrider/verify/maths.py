@@ -65,8 +65,8 @@ class Maths(PooledVerifier):
     boxes: Literal["last", "first", "all"] = Field(
         "last",
         description=(
-            "\\boxed{} answers that count: the last one (last), the first one (first), or all of them (all); last "
-            'also counts boxes joined to the last one by "and"'
+            "\\boxed{} answers that count: the last one (last), the first one (first), or all of them (all); with "
+            'last, a list such as "\\boxed{1} and \\boxed{2}" counts as one answer'
         ),
     )
     no_box: Literal["unparseable", "answer_line", "last_number"] = Field(

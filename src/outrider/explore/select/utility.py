@@ -52,8 +52,8 @@ class Utility(Selector):
         10_000,
         ge=1,
         description=(
-            "number of most recent branching outcomes to learn from; for each position, the selector learns how "
-            "likely a branch of a failed rollout is to succeed"
+            "number of most recent branch points in failed responses from which to learn how the success of branches "
+            "depends on the position of the branch point"
         ),
     )
     include_root: bool = Field(
