@@ -18,7 +18,7 @@ NOT_COMPARED = """\
 
 The following parts were not compared, in most cases because they have no counterpart in Outrider. In verl:
 
-- `gae` and the optimal token baselines, which need a critic or sums over the vocabulary;
+- `gae`, which needs a critic, and the optimal token baselines, which need sums over the vocabulary;
 - `opo`, whose baseline is a mean weighted by length, and `gdpo`, which combines several rewards;
 - the losses `dppo_tv`, `dppo_kl`, `dro` and `bypass_mode`;
 - the values `abs`, `k1+` and `k3+` of the option `kl_penalty`. `k1+` is the value of the KL estimator k1 with the
@@ -27,11 +27,11 @@ The following parts were not compared, in most cases because they have no counte
 In TRL:
 
 - the losses `luspo` and `vespo`, and the option `off_policy_mask_threshold`, which masks off-policy sequences;
-- the advantages and the importance weights for vLLM, which TRL computes inside a method that also samples and
-  verifies. According to TRL's code, these advantages equal those of `group_mean` with an epsilon of 1e-4, and the
-  weights equal those of one of Outrider's off-policy corrections;
-- `top_entropy_quantile`, which selects tokens above a quantile. Outrider's `forking` selects a given number of tokens,
-  so the two selections may differ by one token at the threshold.
+- the advantages, and the weights that correct for differences between vLLM and the trainer. TRL computes both in a
+  function that also samples and verifies. According to TRL's code, these advantages equal those of `group_mean` with
+  an epsilon of 1e-4. If no lower bound is set, the weights equal those of Outrider's corrections `truncate` and `mask`;
+- `top_entropy_quantile`, which selects tokens whose entropy is above a quantile of all entropies. Outrider's `forking`
+  selects a given number of tokens, so the two selections may differ by one token at the threshold.
 """
 
 

@@ -187,9 +187,9 @@ def test_differences_are_means_over_the_problems_that_both_have():
     assert (overall.units["pass@1"], "entropy" in overall.units) == ("points", False)
     assert sentences.endswith("Also significantly different: entropy (+0.250 nats, 95 % CI +0.250 to +0.250).")
     better, by_part, _ = sentences.split("\n\n")
-    assert better.startswith(f"`y` solves 31.2 points more than `x` at pass@1 (95 % CI {100 * low:.1f} to ")
+    assert better.startswith(f"`y` is 31.2 percentage points better than `x` at pass@1 (95 % CI {100 * low:.1f} to ")
     assert better.endswith("; at pass@4 there is no significant difference (+25.0 points, 95 % CI +0.0 to +75.0).")
-    assert by_part.startswith("By level no difference is significant (4 tests, p-values adjusted by Holm)")
+    assert by_part.startswith("No difficulty level has a significant difference (4 tests, p-values adjusted by Holm)")
     assert "`y` has the higher pass rate on 3 and the lower on 0; 1 are tied." in sentences
 
 

@@ -162,7 +162,7 @@ def test_models_of_one_dump_are_ranked_and_paired_and_never_mixed(models):
     assert (models.facts["models"], models.facts["problems"]) == (3, 16)
     text = models.opening.text
     assert text.startswith(f"Of 3 models, `org/rl` is best: pass@1 is {100 * np.mean(after) / 4:.1f} % (95 % CI ")
-    assert f"`org/rl` solves {100 * won / 64:.1f} points more than `<b>`x` at pass@1" in text
+    assert f"`org/rl` is {100 * won / 64:.1f} percentage points better than `<b>`x` at pass@1" in text
 
 
 def test_models_are_set_beside_each_other_by_test_set_and_level(models):
@@ -198,7 +198,7 @@ def test_an_inspect_log_of_two_models_and_tasks_is_one_page_and_one_comparison(t
     assert main(["report", str(tmp_path), "--out", str(tmp_path / "there")]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "Of 2 models, m/two is best: pass@1 is 66.7 %" in printed
-    assert "m/two solves 50.0 points more than m/one at pass@1" in printed
+    assert "m/two is 50.0 percentage points better than m/one at pass@1" in printed
     assert main(["compare", str(tmp_path), "--out", str(tmp_path / "there")]) == 0
     told = json.loads((tmp_path / "there" / "compare.json").read_text())
     assert told["title"] == "Comparison of m/one and m/two"

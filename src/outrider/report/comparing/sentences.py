@@ -40,7 +40,7 @@ def better(found: PairedRuns) -> str:
         who = f"`{found.other}` " if not parts else "but it " if turned else "it "
         than = "" if any("than" in part for part in parts) else f" than `{found.first}`"
         if change.excludes_zero:
-            parts.append(f"{who}solves {_size(change)}{than} {_at(what)} ({_magnitude(change)})")
+            parts.append(f"{who}is {_size(change)}{than} {_at(what)} ({_magnitude(change)})")
         elif parts and "no significant" not in parts[0]:
             parts.append(f"{_at(what)} there is no significant difference ({_signed(change)})")
         elif parts:
@@ -64,12 +64,12 @@ def by_part(found: PairedRuns) -> str:
         words += [f"{side} on {joined([_named(part) for part in there])}"] if there else []
     clear = sum(part.significant for part in found.parts)
     tests = f"{len(found.parts)} tests, p-values adjusted by Holm"
-    by = f"By {joined(kinds)}"
     if not clear:
-        return f"{by} no difference is significant ({tests}){_before_adjusting(found)}."
+        part = " or ".join("difficulty level" if kind == "level" else kind for kind in kinds)
+        return f"No {part} has a significant difference ({tests}){_before_adjusting(found)}."
     others = len(found.parts) - clear
     rest = f"; the other {others} differences are not significant" if others > 1 else ""
-    return f"{by}, `{found.other}` is {'; '.join(words)}{rest} ({tests})."
+    return f"By {joined(kinds)}, `{found.other}` is {'; '.join(words)}{rest} ({tests})."
 
 
 def _before_adjusting(found: PairedRuns) -> str:
@@ -78,8 +78,7 @@ def _before_adjusting(found: PairedRuns) -> str:
     alone = sum(part.change.excludes_zero for part in found.parts)
     if not alone:
         return ""
-    exclude = "interval excludes 0 by itself" if alone == 1 else "intervals exclude 0 by themselves"
-    return f", although {alone} {exclude}"
+    return f", although {alone} of the unadjusted 95 % intervals {'excludes' if alone == 1 else 'exclude'} 0"
 
 
 def _named(part: PartDifference) -> str:
@@ -99,7 +98,7 @@ def _counts(found: PairedRuns) -> str:
     if not known:
         return ""
     once = all(tally.scorable < 2 for pair in found.pairs for tally in pair)
-    text = f"Of the {known:,} problems that both have, `{found.other}` " + (
+    text = f"Of the {known:,} problems that `{found.other}` and `{found.first}` have in common, `{found.other}` " + (
         f"alone solves {decision.won:,} and `{found.first}` alone {decision.lost:,}; on {decision.tied:,} they agree."
         if once
         else f"has the higher pass rate on {decision.won:,} and the lower on {decision.lost:,}; {decision.tied:,} are "
@@ -111,9 +110,11 @@ def _counts(found: PairedRuns) -> str:
     if once:
         return text
     if not clear:
-        return f"{text} On none of them is the difference significant by itself."
-    who = f"`{found.other}` is better on {decision.clearly_won:,} and worse on {decision.clearly_lost:,}"
-    return f"{text} On {clear:,} of them the difference is significant by itself: {who}."
+        return f"{text} On none of these problems do the pass rates differ significantly."
+    return (
+        f"{text} The pass rate of `{found.other}` is significantly higher on {decision.clearly_won:,} of these "
+        f"problems and significantly lower on {decision.clearly_lost:,}."
+    )
 
 
 def decided(found: PairedRuns) -> str:
@@ -125,7 +126,7 @@ def decided(found: PairedRuns) -> str:
     if decision.decisive is not None:
         favoured = found.other if decision.difference.value > 0 else found.first
         carried = "problem that favours" if decision.decisive == 1 else f"{decision.decisive:,} problems that favour"
-        return f"Without the {carried} `{favoured}` most, the interval of {what} would include 0."
+        return f"Without the {carried} `{favoured}` most, the interval of the difference in {what} would include 0."
     if decision.needed_problems is None:
         return f"Both runs have equal {what} on average." if not decision.difference.value else ""
     size = percent(abs(decision.difference.value)).removesuffix(" %")
@@ -161,8 +162,9 @@ def _unit(what: str, change: Interval) -> str:
 
 
 def _size(change: Interval) -> str:
-    """Return a difference in words, such as "3.1 points more"."""
-    return f"{percent(abs(change.value)).removesuffix(' %')} points {'more' if change.value > 0 else 'fewer'}"
+    """Return a difference in words, such as "3.1 percentage points better"."""
+    size = percent(abs(change.value)).removesuffix(" %")
+    return f"{size} percentage points {'better' if change.value > 0 else 'worse'}"
 
 
 def _magnitude(change: Interval) -> str:
