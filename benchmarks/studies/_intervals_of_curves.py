@@ -94,21 +94,21 @@ def _exchange(steps: int, noise: Noise, rng: Generator) -> Drawn:
 
 
 SHARE = (
-    "The findings on truncated responses, on groups in which all rollouts fail or all succeed, on timeouts and "
-    "errors of the verifier, and on duplicates use this interval."
+    "The [checks in a report](findings.md) use this interval for shares, such as the share of truncated responses, or "
+    "of groups in which all rollouts fail or all succeed."
 )
 TREND = (
-    "The [findings](findings.md) *no rise*, *length drift*, *reward without success* and *stale sampler* use this "
-    "interval. It is the interval of a metric in the last quarter of the steps, or of its change from the first "
-    "quarter."
+    "The [checks in a report](findings.md) use this interval for a metric, such as success rate or response length, in "
+    "the last quarter of the steps, and for the metric's change from the first quarter."
 )
 SATURATION = (
     "The finding *saturation* uses these intervals for the step at which success levels off (*bend*), and for the "
     "slopes before and after this step."
 )
 EXCHANGE = (
-    "A report divides the steps of a run into at most 100 bins, and fits the curve `success = b - a exp(entropy)` to "
-    "the bins' means. The report gives these intervals for `a` and for success at zero entropy."
+    "A report divides the steps of a run into at most 100 bins, and computes the mean entropy and the success rate of "
+    "each bin. To these values, it fits the curve `success = b - a exp(entropy)`. The report gives these intervals for "
+    "`a` and for success at zero entropy."
 )
 CURVES = [
     *(

@@ -216,8 +216,8 @@ EVALUATION = (
     "`outrider score`."
 )
 CHANGE = (
-    "These are the intervals of the difference between two evaluations, in the output of training, in reports and "
-    "comparisons, and in the finding *coverage narrowing* (pass@k falls during training)."
+    "These are the intervals of the difference between two evaluations. Training prints them, and reports and "
+    "comparisons contain them. A report also uses them to check whether pass@k falls during training."
 )
 GROUPS = (
     "The report's section `frontier` uses these intervals if a run has no evaluation. A group is all rollouts of one "
@@ -263,9 +263,9 @@ PROBLEMS = [
     ),
     *(
         Case("tokens among the largest changes",
-             "A report on `outrider analyse shift` selects the 20 % of all tokens whose probability changed most. It "
-             "uses this interval for the share of selected tokens in a group, such as the tokens of high entropy "
-             "(*uncertain tokens*).",
+             "A report on `outrider analyse shift` selects the 20 % of all tokens whose probability changed most. For "
+             "each group of tokens, such as those of high entropy (*uncertain tokens*), it gives the share of the "
+             "group that is selected, with this interval.",
              f"{n} problems, 4 responses each",
              _largest_truth, partial(_largest, n), 400)
         for n in (100, 12)

@@ -72,14 +72,15 @@ def page(numbers: Mapping[str, Any]) -> str:
         "",
         READING.strip(),
         "",
-        "**How to read the tables.** *coverage* is the share of intervals that contain the true value. "
-        "Nominal coverage is 0.95. The intervals that decide about findings extend three standard errors to each side, "
-        "so their nominal coverage is 0.997. *below* is the share of intervals that lie entirely below the true value; "
-        "*above* is the share that lie entirely above it. *off by* is the median distance between the true value and "
-        "the nearest end of the intervals that miss it. *none* is the share of simulated data sets for which no "
-        "interval can be computed. **Bold** marks coverage below 0.90, or below 0.98 for findings. Pass rates are "
-        "drawn from Beta(0.6, 0.9) unless a row says otherwise. In rows such as *normal effects: 0.006, 0.1, 0.15*, "
-        "the numbers are the standard deviations of seed effects, problem effects and residuals.",
+        "**How to read the tables.** *coverage* is the share of intervals that contain the true value. Nominal "
+        "coverage is 0.95. In the tables *Share of a finding*, *Trend of a finding* and *Entropy left*, intervals "
+        "extend three standard errors to each side, so nominal coverage is 0.997. *below* is the share of intervals "
+        "that lie entirely below the true value; *above* is the share that lie entirely above it. *off by* is the "
+        "median distance between the true value and the nearest end of the intervals that miss it. *none* is the "
+        "share of simulated data sets for which no interval can be computed. **Bold** marks coverage below 0.90, or "
+        "below 0.98 in these three tables. Pass rates are drawn from Beta(0.6, 0.9) unless a row says otherwise. In "
+        "rows such as *normal effects: 0.006, 0.1, 0.15*, the numbers are the standard deviations of seed effects, "
+        "problem effects and residuals.",
         "",
         f"**Method.** [`{Path(__file__).name}`](../benchmarks/studies/{Path(__file__).name}) generated this "
         f"page (`{about['command']}`; Outrider {about['versions']['outrider']}, NumPy {about['versions']['numpy']}, "
@@ -129,22 +130,23 @@ READING = """
 
 - *Few problems.* With 8 problems and k equal to the number of samples, coverage of pass@k is 0.74. Coverage of the
   difference in pass@k between two evaluations is then 0.41.
-- *Nearly all pass rates are 0 or 1.* For example, only 5 % of the problems can be solved, or 95 % are always solved.
-  The intervals are then too short and biased towards the pass rate of the majority. An interval has width 0 if every
-  drawn problem belongs to the majority. If 5 % are solvable, coverage is about 0.9 with 100 problems, and 0.5 to 0.77
-  with 30 problems. For the difference between two evaluations, coverage is lower. If 95 % are always solved, pass@16 is
-  1 in almost every simulated data set. The interval then almost always misses the true value, by 0.0001 (column *off
-  by*). Report the number of solved problems instead.
-- *Autocorrelated noise.* Some intervals describe how a metric changes over the steps of a run (tables *Trend of a
-  finding* to *Exchange of entropy*). These intervals assume that noise is independent, or correlated over only a few
-  steps. At an autocorrelation of 0.9, coverage is 0.18 to 0.79. Noise is independent if every step samples new
-  problems. Noise is autocorrelated if a metric is a moving average, or if every step measures the same problems.
+- *Almost only problems with pass rate 0, or with pass rate 1.* For example, only 5 % of the problems can be solved, or
+  95 % are always solved. The intervals are then too short. With 5 % solvable problems, intervals that miss the true
+  pass rate are mostly too low; with 95 % always solved, they are mostly too high. An interval has width 0 if the
+  evaluation contains no solvable problem, or only always solved problems. If 5 % are solvable, coverage is about 0.9
+  with 100 problems, and 0.5 to 0.77 with 30 problems. For the difference between two evaluations, coverage is lower. If
+  95 % are always solved, pass@16 is 1 in almost every simulated data set. The interval then almost always misses the
+  true value, by 0.0001 (column *off by*). Report the number of solved problems instead.
+- *Autocorrelated noise.* Some intervals describe how a metric changes over the steps of a run (the four tables before
+  the table *Bench*). These intervals assume that noise is independent, or correlated over only a few steps. At an
+  autocorrelation of 0.9, coverage is 0.18 to 0.79. Noise is independent if every step samples new problems. Noise is
+  autocorrelated if a metric is a moving average, or if every step measures the same problems.
 - *One seed.* An interval from one seed does not include the variation between seeds. If the log-odds of success vary
-  between seeds with a standard deviation of 0.1, coverage of the difference between two runs is 0.53. With two seeds
-  and little other noise, coverage is 0.88 (last row of the table *Bench*).
-- *Equal pass@1.* `outrider bench` compares pass@k of two recipes at equal pass@1. The interval for this difference
-  ignores the uncertainty about which evaluation has the highest pass@1. If two evaluations have nearly equal pass@1 but
-  different pass@k, coverage is about 0.6.
+  between seeds with a standard deviation of 0.1, coverage of the difference between two runs is 0.53. With two seeds,
+  coverage is 0.88 if nearly all of the variance comes from the seeds (last row of the table *Bench*).
+- *Equal pass@1.* `outrider bench` compares pass@k of two recipes at the highest pass@1 that both recipes reach. If two
+  evaluations of one recipe have nearly equal pass@1 but different pass@k, chance decides which pass@k is compared. The
+  interval ignores this uncertainty, so its coverage is about 0.6.
 - *Bounds on the pass rate of unsolved problems* are valid for one problem that was chosen beforehand. If every problem
   has a pass rate of 0.2, a few problems have no success in 16 samples by chance. For these problems, the bound is
   always too low.

@@ -132,7 +132,7 @@ def test_benches_are_those_of_the_command() -> None:
     assert one["pass@1"] == pytest.approx(found.table.loc["dr-grpo", "pass@1"] - found.table.loc["grpo", "pass@1"])
     assert one["pass@1_low"] <= one["pass@1"] <= one["pass@1_high"]
     assert not found.failures
-    assert found.verdict[0] == "One seed per recipe: this bench does not say which recipe is better."
+    assert found.verdict[0] == "With one seed per recipe, this comparison cannot show which recipe is better."
     assert found._repr_html_().startswith(f"<p>{found.verdict[0]}</p>")
     assert found.plot().axes
 

@@ -107,7 +107,7 @@ def test_the_gain_is_placed_by_the_pass_rate_before_training() -> None:
 
 def test_few_seeds_are_said() -> None:
     one = bench(arm("a", runs(LEVEL, 1)), arm("b", runs(HIGHER, 1)), seeds=1)
-    assert verdict(one)[0] == "One seed per recipe: this bench does not say which recipe is better."
+    assert verdict(one)[0] == "With one seed per recipe, this comparison cannot show which recipe is better."
     assert not any("ahead" in sentence or "behind" in sentence for sentence in verdict(one))
     changes = [sentence for sentence in verdict(one) if sentence.endswith("from before training.")]
     assert [sentence.split("`")[1] for sentence in changes] == ["a", "b"]
@@ -131,7 +131,7 @@ def test_one_finished_seed_in_common_ranks_nothing() -> None:
     alone = arm("b", runs(HIGHER, 1), seeds=(1,))
     first, told = verdict(bench(arm("a", runs(LEVEL)), alone))
     assert first.startswith("No recipe has two finished seeds in common with `a`: ")
-    assert told.startswith("These runs of `b` and `a` differ in pass@1 by ")
+    assert told.startswith("In these runs, `b` minus `a` is ")
     assert told.endswith(" (1 of 3 seeds).")
     beside = verdict(bench(arm("a", runs(LEVEL)), alone, arm("c", runs(HIGHER))))
     assert beside[0].startswith("`c` is ahead of `a`")

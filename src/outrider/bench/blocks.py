@@ -15,7 +15,7 @@ intervals over two seeds contain the true value in only 87.5 % of simulated benc
 interval does not include the variance between seeds."""
 
 _FEW = {
-    1: "† One seed: the interval covers the choice of problems, not of seeds.",
+    1: "† One seed: the interval includes the variation between problems, but not between seeds.",
     2: "† Two seeds: where seeds differ most, such an interval has a coverage of 87.5 %, not 95 %.",
 }
 

@@ -38,12 +38,12 @@ def verdict(report: BenchReport) -> list[str]:
         lines = [_against_start(report, arm) for arm in report.arms]
         return [*lines, " ".join([_sizes(report), *_few(min(len(arm.seeds) for arm in report.arms))])]
     if report.bench.seeds == 1:
-        first = "One seed per recipe: this bench does not say which recipe is better."
+        first = "With one seed per recipe, this comparison cannot show which recipe is better."
         changes = [_against_start(report, arm) for arm in report.arms] if len(report.arms) <= _SHORT else []
         return [first, *changes, *(_of_one_seed(report, arm) for arm in others)]
     if max(_shared_seeds(report, arm) for arm in others) < 2:
         common = f"No recipe has two finished seeds in common with `{base.name}`"
-        first = f"{common}: this bench does not say which recipe is better."
+        first = f"{common}: this comparison cannot show which recipe is better."
         return [first, *(_against_base(report, arm) for arm in others)]
     ahead = _ahead(report, others)
     rest = [_against_base(report, arm) for arm in others if arm is not ahead]
@@ -92,7 +92,8 @@ def _against_base(report: BenchReport, arm: Arm) -> str:
 
 def _of_one_seed(report: BenchReport, arm: Arm) -> str:
     found = {quantity: report.against_base(arm, quantity) for quantity in quantities(report)}
-    return f"These runs of `{arm.name}` and `{report.bench.base}` differ in {_by(found, list(found))}."
+    sizes = [f"{points(e.value)} in {name}{_interval(e, ' (', ')')}" for name, e in found.items()]
+    return f"In these runs, `{arm.name}` minus `{report.bench.base}` is {' and '.join(sizes)}."
 
 
 def _against_start(report: BenchReport, arm: Arm) -> str:
@@ -162,7 +163,7 @@ def _few(seeds: int) -> list[str]:
     """Return a sentence about the coverage of intervals that are based on few seeds; an empty list if there are enough
     seeds."""
     if seeds == 1:
-        return ["One seed: the intervals cover the choice of problems, not of seeds."]
+        return ["One seed: the intervals include the variation between problems, but not between seeds."]
     if seeds < FEWEST_SEEDS:
         covers = "such an interval has a coverage of 87.5 %"
         return [f"Two seeds are few: where seeds differ most, {covers}."]

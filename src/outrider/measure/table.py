@@ -146,7 +146,7 @@ def _notes(result: Evaluation | Comparison) -> list[str]:
     if isinstance(result, Evaluation):
         notes.append(_counts(result))
     else:
-        notes.append(f"change: paired on {result.problems} problems; does not cover the seed of a training run")
+        notes.append(f"change: after minus before on {result.problems} problems; ± leaves out variation between seeds")
         if result.unpaired:
             notes.append(f"{result.unpaired} problems are in one evaluation only and enter no change")
         notes += [f"before: {_counts(result.before)}", f"after: {_counts(result.after)}"]
