@@ -114,7 +114,7 @@ def token_parts(plan: AnalysisPlan) -> list[WorkUnit]:
 
 def intervention_parts(plan: AnalysisPlan, options: Intervene) -> list[WorkUnit]:
     """Divide the replacement of tokens (``outrider analyse intervene``) into units of work. The cost of a unit is the
-    number of continuations to sample after the tokens."""
+    number of continuations to sample."""
     return plan.cut(lambda tokens: continuations(tokens, options), PART_CONTINUATIONS)
 
 
@@ -129,8 +129,8 @@ class Cost(NamedTuple):
     Attributes:
         positions: number of tokens to replace.
         continuations: number of continuations to sample.
-        tokens: estimated number of tokens to generate, for continuations that are on average half as long as the
-            response.
+        tokens: estimated number of tokens to generate. The estimate assumes that a continuation has, on average, half
+            the length of the response.
         most_tokens: tokens to generate if every continuation reaches the length limit.
     """
 

@@ -103,7 +103,8 @@ def branching_column(mass: float) -> str:
 
 def key_columns(split: str, step: int, rollouts: Sequence[Rollout]) -> dict[str, Any]:
     """Return the columns that identify a row's token. ``position`` is the token's index in the whole response, and
-    ``length`` the response's length. Both count the prefix if the rollout continues another rollout."""
+    ``length`` the response's length. The response of a branch starts with the tokens that the branch copied from
+    another rollout."""
     tokens = sum(r.trainable_tokens for r in rollouts)
     positions = [r.branch_at + np.arange(len(r.token_ids)) for r in rollouts]
     return {

@@ -44,7 +44,8 @@ def bench(
     Args:
         recipes: names of shipped recipes, paths of YAML files, or recipes from :func:`outrider.load_recipe`.
         out: the output folder of the bench; default ``runs/bench-<recipes>``.
-        setting: name of the setting (model, task, lengths, budget) for all recipes.
+        setting: name of a shipped setting, or a YAML file, for all recipes. A setting defines the model, the task and
+            the maximum response length.
         config: option values for all recipes, by dotted key such as ``learn.lr``.
         seeds: number of runs per recipe, with the seeds ``first_seed``, ``first_seed + 1``, and so on.
         tokens: budget of each run in generated tokens; default 1,600,000, unless the budget is given as ``steps``, or

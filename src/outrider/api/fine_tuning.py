@@ -25,7 +25,8 @@ def sft(
     Args:
         task: a task object, or what a recipe would contain under ``task``, such as ``"countdown"``; the task must
             provide solutions.
-        base: the model to fine-tune; None: a new small model. For a given model, set ``learn.lr`` in ``config``.
+        base: the model to fine-tune; None: a new small model. If you specify ``base``, you must also set ``learn.lr``
+            in ``config``.
         config: option values by dotted key, such as ``{"steps": 2000, "learn.lr": 2e-3}``.
         out: the model folder; default ``runs/sft-<task>-<seed>``.
 

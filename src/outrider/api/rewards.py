@@ -66,8 +66,8 @@ def given_again(task: Mapping[str, Any], reward: Any) -> dict[str, Any]:
         reward: the function, or a list of functions.
 
     Raises:
-        UserError: the run's reward functions can be imported, so ``reward`` is not needed; or ``reward`` is not a list
-            with as many functions as the run's list of rewards.
+        UserError: ``reward`` is not needed, since the run's reward functions can be imported; or the run has several
+            rewards, and ``reward`` is not a list of all of them.
     """
     recorded = (task.get("table") or {}).get("verifier")
     [(name, options)] = recorded.items() if isinstance(recorded, Mapping) else [("", {})]
@@ -120,8 +120,8 @@ def _weighted_sum(parts: list[Any], weights: Any, at: Mapping[str, Any]) -> Any:
 
 
 class SumInProcess(WeightedSum):
-    """A weighted sum with a reward function that exists only in this process. The function is called in this process,
-    without a time limit."""
+    """A weighted sum of rewards, with at least one reward function that exists only in this process (for example in a
+    notebook). All rewards are computed in this process, without a time limit."""
 
     pooled: ClassVar[bool] = False
 
@@ -131,7 +131,7 @@ class InProcess(Function):
     process, without a time limit.
 
     If the function raises an exception or returns None or NaN, the verdict is ``ERROR``, as for a function in a
-    separate process. A function that does not return blocks the run.
+    separate process. If a call of the function never ends, the run hangs.
     """
 
     pooled: ClassVar[bool] = False

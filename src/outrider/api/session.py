@@ -205,7 +205,7 @@ class Session:
 
     @property
     def run(self) -> Run:
-        """The run so far, as a :class:`outrider.Run`. The property can also be read after the ``with`` block."""
+        """The run so far, as a :class:`outrider.Run`; available during the session and after its end."""
         return Run(self.path)
 
     @property

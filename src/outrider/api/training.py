@@ -42,12 +42,12 @@ def train(
 
     Args:
         recipe: a shipped recipe, a YAML file, or a recipe from :func:`outrider.load_recipe`.
-        setting: name of a setting, or a YAML file. A setting defines model, task, maximum lengths and the number of
-            training tokens.
+        setting: name of a setting, or a YAML file. A setting defines the model, the task, the maximum response length
+            and the number of training tokens.
         model: a folder, a hub name, or one of Outrider's base models, such as ``"base:countdown"``. A pair ``(model,
-            tokenizer)`` from transformers is also accepted, and is written to ``data/`` next to the run folder. With
-            ``model`` and without ``setting``, ``data`` is required, and the recipe's maximum lengths and learning rate
-            are used.
+            tokenizer)`` from transformers is also accepted, and is written to ``data/`` next to the run folder. If you
+            specify ``model`` but no ``setting``, ``data`` is required. The maximum response length and the learning
+            rate are then those of the recipe.
         data: training problems: a path, ``hf:name``, a list of dicts, a pandas or polars frame, a ``datasets.Dataset``,
             or a task. Rows are written to ``data/`` next to the run folder.
         eval_data: held-out problems, in any form that ``data`` accepts; required unless ``data`` is a task.

@@ -14,7 +14,7 @@ class Viewer:
     """A server for the pages of ``outrider view``. The server accepts connections only from this machine, and runs
     until :meth:`close` is called or the process ends.
 
-    In a notebook on this machine, a cell whose last expression is the viewer displays the pages.
+    If a notebook cell on this machine ends with a ``Viewer`` object, the pages appear below the cell.
 
     Args:
         paths: run folders, or rollouts of another framework.

@@ -21,7 +21,8 @@ _SPEC = "bench.yaml"
 
 
 def begin(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> None:
-    """Write the bench's options and recipes to ``out``, with the software versions, the machine and the command.
+    """Write the bench's options and recipes to ``out``, and a file that records the software versions, the machine and
+    the command line.
 
     The recipes are copied, so that a later change of a shipped recipe does not affect the remaining runs.
 
@@ -68,7 +69,8 @@ def _sizes_of(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Pa
     """Return command-line arguments that set the new bench's numbers of evaluations, problems and samples to those of
     the existing bench. Numbers that are already equal are omitted.
 
-    The numbers can differ because older Outrider versions did not choose smaller numbers for small training budgets.
+    Numbers differ, for example, if an older Outrider version started the existing bench: for small training budgets,
+    this version chooses smaller numbers.
     """
     file = recipe_file(out, began.base)
     if began.base not in recipes or not file.exists():

@@ -31,7 +31,7 @@ def bench_command(planned: Planned, out: Path, at_once: int | None = None) -> in
 
 
 def run_bench(planned: Planned, out: Path, at_once: int | None = None) -> BenchReport:
-    """Print the cost, execute all unfinished runs, then write the results table and page.
+    """Print the estimated cost of the bench, execute all unfinished runs, then write the results to ``out``.
 
     ``at_once`` is the number of runs to execute in parallel (None: one run per core). If a run fails, the other runs
     are still executed and reported.

@@ -33,9 +33,9 @@ def block(
     """Return a table whose cells may be estimates over seeds. Estimates over few seeds get a mark, which a note
     explains.
 
-    A cell of type :class:`~outrider.measure.Interval` is never marked. For an estimate that does not depend on seeds,
-    such as a pass rate before training, :func:`apart_from_seeds` returns such a cell. An estimate without a value
-    becomes an empty cell.
+    If an estimate does not depend on seeds, such as a pass rate before training, convert it with
+    :func:`apart_from_seeds` to an :class:`~outrider.measure.Interval`, which is never marked. An estimate without a
+    value becomes an empty cell.
 
     >>> made = block("t", "T", ["recipe", "pass@1"], [["a", Estimate(0.5, 0.4, 0.6, 2, 9)], ["b", None]])
     >>> made.rows[0][1], made.marked, made.note[:11]

@@ -138,7 +138,8 @@ def cells_of(out: Path, bench: Bench, name: str, chosen: Mapping[str, Any]) -> l
 
 
 def tuning_cells(out: Path, bench: Bench, tune: Tune, name: str, values: Mapping[str, Any]) -> list[Cell]:
-    """Return the runs that try ``values`` of the tuned keys for a recipe, one run per tuning seed."""
+    """Return the runs that train the recipe ``name`` with the hyperparameters ``values`` (by dotted key), one run per
+    tuning seed."""
     held = load_recipe(str(recipe_file(out, name))).evaluate.problems
     overrides = (
         *(override(key, value) for key, value in values.items()),
@@ -165,8 +166,8 @@ def final_test_cells(
     """Return the runs that evaluate policies on the final test set: the policy before training, and the final policy of
     each run in ``trained``.
 
-    The problems of the final test set are not used for any other measurement or for any choice. Each evaluation is
-    stored inside the folder of the run whose policy is evaluated.
+    The bench uses the problems of the final test set for nothing else. Each evaluation is stored inside the folder of
+    the run whose policy is evaluated.
     """
     recipe = recipe_file(out, bench.base)
     skip = bench.final_test_from(load_recipe(str(recipe)).evaluate.problems)

@@ -49,8 +49,8 @@ def estimate(measured: Measured) -> Estimate:
     variance: A of the seeds, B of the problems, C of the residual. If A or B is smaller than C, it is replaced by C,
     since a variance component cannot be negative. The interval uses Student's t with Satterthwaite's degrees of
     freedom. Problems are not nested in seeds, so resampling seeds and then problems within seeds would be wrong. A
-    bootstrap that resamples seeds and problems independently counts the residual three times (docs/bench.md shows its
-    coverage).
+    bootstrap that resamples seeds and problems independently would count the variance of the residual three times (see
+    docs/bench.md).
 
     Degenerate cases: with one seed, the interval accounts only for problems. With one problem, or with a metric that
     has one value per run (such as seconds), the interval accounts only for seeds. With one seed and one problem there
@@ -107,7 +107,8 @@ def _estimate(z_SP: Floats) -> Estimate:
 
 
 def _variance(z_SP: Floats) -> tuple[float, float]:
-    """Return the variance of the overall mean, and the degrees of freedom of this variance; NaN for a single value."""
+    """Return the variance of the mean of ``z_SP``, and the degrees of freedom of this variance. Both are NaN if
+    ``z_SP`` contains only one number."""
     seeds, problems = z_SP.shape
     by_seed_S1, by_problem_P = z_SP.mean(axis=1, keepdims=True), z_SP.mean(axis=0)
     if seeds == 1 and problems == 1:

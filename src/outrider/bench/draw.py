@@ -21,7 +21,8 @@ from outrider.report.page import render
 
 
 def draw(report: BenchReport, out: Path) -> None:
-    """Write the numbers, the figure, the table, and the bench's page in Markdown and in HTML."""
+    """Write the results to ``out``: numbers as CSV and JSON files, a figure, the results table, and a page in Markdown
+    and in HTML."""
     about = json.loads((out / ENVIRONMENT).read_bytes())
     results = report.to_json() | {"environment": about}
     reports = {COMPARED: report, FINAL_TEST: report.final_test}
@@ -38,7 +39,7 @@ def draw(report: BenchReport, out: Path) -> None:
 
 
 def print_results(report: BenchReport, out: Path) -> None:
-    """Print the verdict, the table and the failed runs."""
+    """Print a summary of which recipes are better, the results table, and the errors of failed runs."""
     console = Console()
     for sentence in verdict(report):
         console.print(sentence.replace("`", ""), markup=False, highlight=False)

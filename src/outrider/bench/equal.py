@@ -49,10 +49,10 @@ def at_equal_pass1(before: Arm, base: Arm, arm: Arm, k: int) -> Equal:
     r"""Return the difference in pass@k, ``arm`` minus ``base``, at the highest pass@1 that both recipes have reached.
 
     Mean pass@1 and mean pass@k are interpolated linearly between a recipe's evaluations, starting at the policy before
-    training. Let m be the recipe with the lower maximum of mean pass@1, and o the other recipe. Recipe o first reaches
-    the maximum of m between evaluations i and i + 1 of o; w is the interpolation weight of evaluation i + 1. Let x be
-    pass@1 and y pass@k (of m: at the maximum), :math:`z_w = (1 - w) z_i + w z_{i+1}`, and b the change in y per change
-    in x of o between the two evaluations. Then
+    training. Let m be the recipe with the lower maximum of mean pass@1, and o the other recipe. Between two of its
+    evaluations, i and i + 1, recipe o reaches this maximum for the first time. There, its interpolated values are
+    :math:`z_w = (1 - w) z_i + w z_{i+1}`. Let x be pass@1 and y pass@k; for m, both are taken at the maximum. Let b be
+    the slope of o's mean y over its mean x between evaluations i and i + 1. Then
 
     .. math:: D = \pm \big(\bar y_m - \bar y_{o,w}\big), \qquad
        d_{sp} = \pm \big(y_m - y_{o,w} - b\,(x_m - x_{o,w})\big)_{sp}
@@ -60,8 +60,9 @@ def at_equal_pass1(before: Arm, base: Arm, arm: Arm, k: int) -> Equal:
     D is the difference in pass@k, and the mean of :math:`d_{sp}` over seeds s and problems p. In both formulas,
     :math:`\pm` is + if ``arm`` is m, and - if ``arm`` is o. The term with b accounts for the uncertainty of w (delta
     method), so :func:`~outrider.bench.crossed.estimate` computes the interval from :math:`d_{sp}`. The interval does
-    not account for uncertainty about which evaluation of m has the maximum, or about i. If two evaluations of m are
-    nearly equal in pass@1 but not in pass@k, the interval is too narrow (simulated in docs/intervals.md).
+    not account for the uncertainty of which evaluation of m has the maximum, and between which evaluations o reaches
+    it. If two evaluations of m are nearly equal in pass@1 but not in pass@k, the interval is too narrow (simulated in
+    docs/intervals.md).
 
     Assumes the same seeds in the same order in both arms. The intervals do not account for the error of linear
     interpolation, which decreases with the number of evaluations. A problem is excluded if its pass@k for the maximum k

@@ -19,9 +19,9 @@ _UP_TO = (0.0, 1 / 8, 1 / 2)
 def by_rate(before: Point) -> dict[str, Flags]:
     """Return, for each class in :data:`CLASSES`, a mask of the problems in the class.
 
-    A problem without verified samples is in no class. Do not estimate the pass rate of a class from the samples that
-    define the class. For example, the true pass rate of a problem whose samples all failed is rarely 0. Estimates from
-    separate samples are unbiased.
+    A problem is in no class if the verifier failed on all its samples. Do not estimate the pass rate of a class from
+    the samples that define the class. For example, the true pass rate of a problem whose samples all failed is rarely
+    0. Estimates from separate samples are unbiased.
     """
     tallies = before.evaluations[0].tallies
     known_P = np.array([tally.scorable > 0 for tally in tallies], np.bool_)

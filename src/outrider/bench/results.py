@@ -66,7 +66,7 @@ class Arm:
         name: name of the recipe.
         seeds: seeds of the finished runs, ascending.
         points: evaluations during training; the last one is at the end of the budget.
-        spent: how the generated tokens of all runs were used, such as the share of each exploration stage; None for the
+        spent: how the generated tokens of all runs were used, such as the share that was not trained on; None for the
             policy before training.
     """
 

@@ -146,8 +146,8 @@ def turned(report: BenchReport) -> Section:
 
 
 def spending(report: BenchReport) -> Section:
-    """Return a section that shows, for each exploration stage of a recipe, its share of the generated tokens and its
-    successes."""
+    """Return a section on the use of the generated tokens. For each exploration stage (recipe component that requests
+    rollouts), the section shows the stage's share of the tokens and its successes per 1,000 tokens."""
     of_recipe, of_stage = ["not trained on", "mixed groups", "with a gradient"], ["share", "rollouts a step"]
     of_stage += ["successes", "newly solved"]
     rows: list[list[BlockCell]] = []
@@ -189,7 +189,7 @@ def _shares(names: Sequence[str]) -> dict[str, Unit]:
 
 
 def _alone(share: float) -> Interval | None:
-    """Return a share as an interval whose bounds are NaN; None if the share is unknown."""
+    """Return a table cell that shows the share without a confidence interval; None if the share is unknown."""
     return Interval(share, math.nan, math.nan, 0) if math.isfinite(share) else None
 
 

@@ -179,7 +179,7 @@ class Bench(Options):
 
     @property
     def compared_seeds(self) -> range:
-        """Seeds of the compared runs of each recipe."""
+        """Seeds of each recipe's runs in the comparison; tuning runs have other seeds."""
         return range(self.first_seed, self.first_seed + self.seeds)
 
     @property

@@ -20,7 +20,8 @@ class TallyColumn(NamedTuple):
     """A column of the file: one evaluation of a run.
 
     Attributes:
-        arm: name of the recipe; for the policy before training, ``before`` or ``before again``.
+        arm: name of the recipe. The policy before training is evaluated twice, with different samples: ``before`` and
+            ``before again``.
         seed: seed of the run.
         share: share of the run's training budget that had been spent at the evaluation.
     """

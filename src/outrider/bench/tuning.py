@@ -89,8 +89,8 @@ def _as_good(result: Measured, best: Measured) -> bool:
 
 
 def _criterion(tune: Tune, arm: Arm) -> Measured:
-    """Return the metric by which values are chosen (``tune.by``). pass@n alone could favour values with which the
-    policy hardly changes."""
+    """Return the metric by which hyperparameters are chosen (``tune.by``). pass@n can favour hyperparameters with which
+    training hardly changes the policy, such as a very small learning rate."""
     one, many = arm.end.measured("pass@1"), arm.end.measured(f"pass@{arm.ks[-1]}")
     if tune.by == "pass@1":
         return one

@@ -21,14 +21,15 @@ def verdict(report: BenchReport) -> list[str]:
     """Return the verdict as sentences about the best recipe, then about each other recipe, and finally about the
     uncertainty.
 
-    A recipe is ahead of the base recipe in pass@1 or in pass@k (k is the number of samples) if the 95 % interval of its
-    paired change in this metric lies above 0. If several recipes are ahead, the first sentence names the recipe with
-    the largest change in pass@1, or in pass@k if no recipe is ahead in pass@1.
+    The metrics are pass@1 and pass@k, where k is the number of samples per problem. A recipe is ahead of the base
+    recipe in a metric if the 95 % interval of the paired difference between the two recipes lies above 0. If several
+    recipes are ahead, the first sentence names the recipe with the largest change in pass@1, or in pass@k if no recipe
+    is ahead in pass@1.
 
-    Degenerate cases: if no recipe shares two finished seeds with the base recipe, recipes are not ranked. The first
-    sentence then says so. With one seed and up to three recipes, the next sentences describe how training changed each
-    metric. If the base recipe has no finished run, or if there is no other recipe, each recipe is compared with the
-    policy before training.
+    Degenerate cases: recipes are ranked only if at least two seeds are finished for both the base recipe and another
+    recipe. Otherwise, the first sentence says that the comparison cannot show which recipe is better. With one seed and
+    up to three recipes, the next sentences describe how training changed each metric. If the base recipe has no
+    finished run, or if there is no other recipe, each recipe is compared with the policy before training.
     """
     base = report.base
     others = [arm for arm in report.arms if arm is not base]
