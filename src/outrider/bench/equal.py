@@ -50,9 +50,9 @@ def at_equal_pass1(before: Arm, base: Arm, arm: Arm, k: int) -> Equal:
 
     Mean pass@1 and mean pass@k are interpolated linearly between a recipe's evaluations, starting at the policy before
     training. Let m be the recipe with the lower maximum of mean pass@1, and o the other recipe. Between two of its
-    evaluations, i and i + 1, recipe o reaches this maximum for the first time. There, its interpolated values are
-    :math:`z_w = (1 - w) z_i + w z_{i+1}`. Let x be pass@1 and y pass@k; for m, both are taken at the maximum. Let b be
-    the slope of o's mean y over its mean x between evaluations i and i + 1. Then
+    evaluations, i and i + 1, recipe o reaches this maximum for the first time. There, the interpolated value of a
+    metric z is :math:`z_w = (1 - w) z_i + w z_{i+1}`. Let x be pass@1 and y pass@k; for m, both are taken at the
+    maximum. Let b be the slope of o's mean y over its mean x between evaluations i and i + 1. Then
 
     .. math:: D = \pm \big(\bar y_m - \bar y_{o,w}\big), \qquad
        d_{sp} = \pm \big(y_m - y_{o,w} - b\,(x_m - x_{o,w})\big)_{sp}

@@ -13,8 +13,8 @@ from outrider.explore import Branch, EntropyBranch, Greedy
 
 
 def credit_table(recipe: Recipe, stream: str) -> Table:
-    """Return a table of an example group's rewards and advantages after each component of ``credit.<stream>`` in the
-    recipe."""
+    """Return a table that shows how the components in the recipe's list ``credit.<stream>`` turn rewards into
+    advantages: one row per rollout of an example group, one column per component."""
     chain, reward = recipe.credit[stream], recipe.reward
     step = max(getattr(link, "first_step", 1) for link in chain)  # a component may start at a later step
     worked = worked_group(_shape(recipe, stream), reward.correct, reward.incorrect, recipe.sample.max_tokens)

@@ -129,8 +129,8 @@ def _sized(sft: Sft) -> Sft:
     """If the base model exists already, choose batch sizes that fit into memory. A new model is small and keeps the
     defaults.
 
-    The choice is the one for policy gradient steps without a KL penalty, which need as much memory as steps of
-    supervised fine-tuning.
+    A step of supervised fine-tuning needs as much memory as a policy gradient step without a KL penalty, so memory is
+    estimated for the latter.
     """
     if sft.base is None:
         return sft

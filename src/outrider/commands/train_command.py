@@ -36,7 +36,8 @@ def train_command(recipe: Recipe, out: Path, resume: bool = False, force: bool =
 
     Raises:
         UserError: the recipe, the arguments or the task's data have a mistake.
-        Terminated: SIGTERM was received. The run has been saved, and can be resumed after its last finished step.
+        Terminated: SIGTERM stopped the training. The state after the last finished step is saved before this error is
+            raised, so the run can be resumed.
     """
     make_base(recipe.model)
     chosen = chosen_for(recipe, out, resume)
@@ -103,8 +104,9 @@ def saved_where_stopped(run: TrainingRun) -> Iterator[None]:
     When the block ends, the run is closed.
 
     Raises:
-        Terminated: SIGTERM was received. The message names the step after which a resumed run continues.
-        EngineLostError: no engine is left. The message names the same step.
+        Terminated: SIGTERM was received. The error message says where a resumed run continues, such as ``after step
+            20``.
+        EngineLostError: no engine is left. The error message also says where a resumed run continues.
     """
     trainer, ranks = run.trainer, run.ranks
     safe_stop, whole = SafeStop(), trainer.learner.whole

@@ -42,7 +42,8 @@ class EngineOptions(Options):
         return self
 
     def names(self) -> dict[str, str]:
-        """Return the engines' names without options. Local engines are omitted.
+        """Return the name of each engine that is not local, such as ``{"sampler": "vllm"}``. The engines' options are
+        not included.
 
         >>> EngineOptions().names()
         {}

@@ -1,4 +1,4 @@
-"""Lists the shipped recipes for each goal of a user, such as keeping coverage. The recipe with the best evidence comes
+"""Lists shipped recipes by goal, such as keeping pass@k while pass@1 rises. The recipe with the best evidence comes
 first."""
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ class GoalRecipe(NamedTuple):
 
     Attributes:
         name: name of the recipe.
-        evidence: ``confirmed`` (significant gain in Outrider's benches, also on new seeds and problems), ``measured``
-            (significant gain in one of these benches), or ``paper`` (gain claimed only by the paper).
-        note: the recipe's result in Outrider's own benches.
+        evidence: ``measured`` means a significant gain in a benchmark of Outrider's authors; ``confirmed``, a gain that
+            was also significant on new seeds and problems; ``paper``, a gain claimed only by the paper.
+        note: what the benchmarks of Outrider's authors found for the recipe.
     """
 
     name: str

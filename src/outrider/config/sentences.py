@@ -107,8 +107,8 @@ def _sentence(error: ErrorDetails, cls: type[BaseModel]) -> str:
 
 
 def _quoting(given: Any) -> str:
-    """Return a hint to put a text in quotes, for a text that YAML reads as a mapping or list, such as the prompt
-    template ``{question}``. Return "" for other values."""
+    """Return a hint to use quotes if YAML read a text as a mapping or list, such as the prompt template ``{question}``.
+    Otherwise return ""."""
     if isinstance(given, dict) and given and all(value is None for value in given.values()):
         written = "{" + ", ".join(map(str, given)) + "}"
     elif isinstance(given, list) and all(isinstance(each, str) for each in given):

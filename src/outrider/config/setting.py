@@ -1,5 +1,5 @@
-"""Orders the values from the files of a setting (model, task and budget) and of a recipe. Later values overwrite
-earlier values."""
+"""Defines the order in which the files of a setting (model, task and budget) and of a recipe are applied. If several
+files set the same key, the last value counts."""
 
 from __future__ import annotations
 
@@ -70,10 +70,11 @@ def steps_of(recipes: Sequence[Written], setting: str | None) -> list[Step]:
 
 
 def layers(recipes: Sequence[Written], steps: Sequence[Step]) -> list[Layer]:
-    """Return the layers in order; each layer overwrites the earlier layers.
+    """Return the values of all files as layers, in order; each layer overwrites the earlier layers.
 
     The files of the settings come first, then the recipes. In each of the two parts, a file comes before the file that
-    extends it. A recipe adds first its own values and then its values under ``settings`` for the chosen settings.
+    extends it. A recipe has one layer for its own values, followed by one layer for each setting in ``steps``, with the
+    recipe's values under ``settings.<name>``.
     """
     result = [_layer(step.file.values, _ABOUT, Origin(step.file.where)) for step in steps if step.file]
     for file in recipes:

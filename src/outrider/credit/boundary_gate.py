@@ -30,7 +30,7 @@ class BoundaryGate(Shaper):
 
     Source: BBG, arXiv 2606.15455v1; only the paper's **abstract** was available. The paper's equations 8 and 9 and the
     weight :math:`\min(u(c) / u(1), 1)` come from third-party code, which cites the paper but states that it is not a
-    reproduction. In this code, a problem without a success has weight 1 but no effect, since its GRPO advantages are 0.
+    reproduction.
 
     >>> [round(BoundaryGate(k=16).utility(c, 8), 3) for c in range(4)]
     [6.0, 2.087, 0.664, 0.19]

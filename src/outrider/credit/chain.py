@@ -72,19 +72,19 @@ class Baseline(Options):
 
 @runtime_checkable
 class StageBaseline(Protocol):
-    """A baseline that needs the rollouts of an entry of the recipe's ``explore``. For example, the baseline ``greedy``
-    needs the greedy response that the entry ``greedy`` samples.
+    """A baseline that requires a particular component in the recipe's list ``explore``. For example, the baseline
+    ``greedy`` requires the component ``greedy``, which samples a greedy response.
 
     Attributes:
-        needs_stage: name of the required stage.
+        needs_stage: name of the required component.
     """
 
     needs_stage: ClassVar[str]
 
 
 def stage_of(baseline: Baseline) -> str | None:
-    """Return the name of the entry of the recipe's ``explore`` whose rollouts the baseline needs; None for most
-    baselines."""
+    """Return the name of the component that the baseline requires in the recipe's list ``explore``; None if the
+    baseline has no such requirement."""
     return baseline.needs_stage if isinstance(baseline, StageBaseline) else None
 
 

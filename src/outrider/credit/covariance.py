@@ -25,9 +25,9 @@ class Covariance(Shaper):
     The means of the log-probabilities and of the advantages are over all N trainable tokens of the group's valid
     members. A policy-gradient step lowers the entropy in proportion to this covariance, and a small share of the tokens
     accounts for most of the covariance. The number of chosen tokens is :math:`\max(1, \lfloor \mathrm{share}\, N
-    \rfloor)`, so in a group of short responses the chosen share may exceed the option ``share``. Tokens that tie for
-    the last place are all chosen, but tokens whose covariance is not positive are never chosen. The chosen tokens are
-    therefore likely tokens with a high advantage and unlikely tokens with a low advantage.
+    \rfloor)`, so in a group of short responses the chosen share may exceed the option ``share``. Tokens with the same
+    covariance as the last chosen token are also chosen. Tokens with a covariance of 0 or less are never chosen. The
+    chosen tokens are therefore likely tokens with a high advantage and unlikely tokens with a low advantage.
 
     Degenerate cases: if all advantages, or all log-probabilities, are equal, no token is chosen. Tokens of invalid
     members (rollouts that the verifier could not score) are excluded from the means, and their advantages do not

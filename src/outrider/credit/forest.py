@@ -100,8 +100,8 @@ class Forest:
         return np.where(self.parents_S >= 0, values_S[self.parents_S], prompt)
 
     def per_token(self, values_S: Floats) -> list[Floats]:
-        """Return one array per member, with the segment's value for each trainable token that the member itself
-        sampled.
+        """Copy each segment's value to all tokens of the segment. Return one array per member, for the trainable tokens
+        that the member itself sampled.
         """
         lengths = np.zeros(len(self.leaves_G), np.int64)
         np.maximum.at(lengths, self.owners_S, self.ends_S)

@@ -17,7 +17,7 @@ class LeaveOneOut(Baseline):
     response itself, so the mean over members of :math:`A_i \nabla \log \pi(y_i)` is an unbiased estimate of the
     gradient of the expected reward. :class:`GroupMean` without ``std`` gives this estimate times :math:`1 - 1/n`. With
     groups of equal size, a larger learning rate compensates for the factor :math:`1 - 1/n`. With groups of different
-    sizes, this factor reduces the weight of small groups.
+    sizes, :class:`GroupMean` gives small groups less weight.
 
     Degenerate cases, as in :class:`GroupMean`: a single valid member gets 0, and exactly equal rewards give exactly 0.
     An invalid member (a rollout that the verifier could not score) gets 0 and does not affect the other members.
