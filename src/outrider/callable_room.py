@@ -33,8 +33,8 @@ def make_callable(room: str, module: str, function: str) -> None:
     """Make the subpackage ``room`` callable, so that a call of the subpackage calls ``function``.
 
     Args:
-        module: name of the module that defines the function. The module is imported only at the first call, because it
-            needs the subpackage ``room``.
+        module: name of the module that defines the function. The module is imported only at the first call, to avoid a
+            circular import.
     """
     _FUNCTIONS[room] = module, function
     sys.modules[room].__class__ = _CallableRoom

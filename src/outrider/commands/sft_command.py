@@ -129,8 +129,8 @@ def _sized(sft: Sft) -> Sft:
     """If the base model exists already, choose batch sizes that fit into memory. A new model is small and keeps the
     defaults.
 
-    A step of supervised fine-tuning needs as much memory as a policy gradient step without a KL penalty, so memory is
-    estimated for the latter.
+    Memory is estimated for policy gradient steps without a KL penalty. Steps of supervised fine-tuning need the same
+    memory.
     """
     if sft.base is None:
         return sft

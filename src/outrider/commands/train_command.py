@@ -104,9 +104,8 @@ def saved_where_stopped(run: TrainingRun) -> Iterator[None]:
     When the block ends, the run is closed.
 
     Raises:
-        Terminated: SIGTERM was received. The error message says where a resumed run continues, such as ``after step
-            20``.
-        EngineLostError: no engine is left. The error message also says where a resumed run continues.
+        Terminated: SIGTERM was received. The error message says after which step a resumed run continues.
+        EngineLostError: no engine is left. The error message also says after which step a resumed run continues.
     """
     trainer, ranks = run.trainer, run.ranks
     safe_stop, whole = SafeStop(), trainer.learner.whole

@@ -16,9 +16,9 @@ class GoalRecipe(NamedTuple):
 
     Attributes:
         name: name of the recipe.
-        evidence: ``measured`` means a significant gain in a benchmark of Outrider's authors; ``confirmed``, a gain that
-            was also significant on new seeds and problems; ``paper``, a gain claimed only by the paper.
-        note: what the benchmarks of Outrider's authors found for the recipe.
+        evidence: ``confirmed`` if Outrider's benchmarks show a significant gain, also on new seeds and problems;
+            ``measured`` if a benchmark shows a significant gain; ``paper`` if only the paper reports a gain.
+        note: what Outrider's benchmarks found for the recipe.
     """
 
     name: str

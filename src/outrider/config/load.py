@@ -47,10 +47,10 @@ def load_recipe(
     A recipe is a method, and may extend another recipe. A setting (a shipped name or a YAML file) defines the model,
     the task, the response length and the budget. In the section ``settings``, a recipe can define its own values for
     each setting. There, ``new: {extends: paper, …}`` defines a setting ``new``, which starts from the values of the
-    setting ``paper``. If the recipe extends another recipe, ``paper: null`` ignores the other recipe's values for
-    ``paper``. The default setting is ``countdown``; a recipe that contains ``model`` has no default setting. Settings,
-    recipes and overrides overwrite one another in the order of :func:`outrider.config.setting.layers` and by the rules
-    of :func:`outrider.config.merge.assign`.
+    setting ``paper``. If the recipe extends another recipe, ``paper: null`` removes the other recipe's values for the
+    setting ``paper``. The default setting is ``countdown``; a recipe that contains ``model`` has no default setting.
+    Settings, recipes and overrides overwrite one another in the order of :func:`outrider.config.setting.layers` and by
+    the rules of :func:`outrider.config.merge.assign`.
 
     An override is ``key=value``, with a dotted key and a YAML value, as in ``explore.0.n=16``. If several overrides
     have the same key, the last one applies. In Python, overrides may also be a mapping from keys to values or

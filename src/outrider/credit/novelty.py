@@ -23,17 +23,18 @@ class Novelty(Shaper):
     all its tokens get the same bonus. Log-probabilities are those of trainable tokens, recorded at sampling.
 
     Degenerate cases: a single valid member (a rollout that the verifier could score) has :math:`\eta = 1` and gets no
-    bonus. Advantages of failures and invalid members never change. If :math:`A_i \le 0`, the cap makes the bonus 0 (our
-    choice, since Eq. 6 would subtract). In a group with only successes, most baselines give advantages of 0. Such a
-    group therefore gets no bonus and has no gradient, although section 3.3 of the paper claims that it has one. With
-    ``degenerate_cap`` such a group (all valid members successful, all advantages 0) gets :math:`\min(\lambda \max(1 -
-    \eta_i, 0), c)`, centred over its valid members, which implements the claim.
+    bonus. The advantages of failures, and of rollouts that the verifier could not score, never change. If :math:`A_i
+    \le 0`, the cap makes the bonus 0 (our choice, since Eq. 6 would subtract). In a group with only successes, most
+    baselines give advantages of 0. Such a group therefore gets no bonus and has no gradient, although section 3.3 of
+    the paper claims that it has one. With ``degenerate_cap`` such a group (all valid members successful, all advantages
+    0) gets :math:`\min(\lambda \max(1 - \eta_i, 0), c)`, centred over its valid members, which implements the claim.
 
     Source: XRPO, arXiv 2510.06672, equations 4 to 6, with λ = 2.5 (``weight``) and κ = 0.5 (``cap``) from section 4.1.
-    Our choice: the mean :math:`\bar s` is over the whole group. With ``per_conditioning`` there is one mean for plain
-    prompts and one for prompts with examples or hints, since their likelihoods are not comparable. Deviation: the
-    sampler computes likelihoods at its own temperature; in the paper the trainer computes likelihoods at temperature 1.
-    The two likelihoods are equal if one engine both samples and trains at temperature 1, as in the shipped recipe.
+    Our choice: the mean :math:`\bar s` is over the whole group. With ``per_conditioning``, prompts with examples or
+    hints have their own mean :math:`\bar s`, since their likelihoods are not comparable to those of plain prompts.
+    Deviation: the sampler computes likelihoods at its own temperature; in the paper the trainer computes likelihoods at
+    temperature 1. The two likelihoods are equal if one engine both samples and trains at temperature 1, as in the
+    shipped recipe.
 
     >>> m = Members(
     ...     np.array([1.0, 1, 0]), np.array([True, True, False]), np.array([1, 2, 1]),

@@ -34,8 +34,8 @@ class PassK(Baseline):
 
     The mean over members of :math:`A_i \nabla \log \pi(y_i)` estimates the gradient of pass@k (for rewards other than 0
     and 1, the gradient of the expected best reward of k responses). Under ``pkpo`` the estimate is unbiased; under
-    ``pkpo_centred`` it is scaled by exactly the factor :math:`1 - k/n`. PKPO sums over members instead of averaging,
-    hence the factor n.
+    ``pkpo_centred`` it is scaled by exactly the factor :math:`1 - k/n`. PKPO's equations are for a sum over members
+    instead of a mean, so they are multiplied by n here.
 
     Advantages are computed from the differences of sorted rewards. From the j-th reward (counted from 0) to the next,
     :math:`M_i` rises by :math:`\tbinom{j}{k-1} / \tbinom{n-1}{k-1}` times the difference, and equation 33 times n / k
@@ -43,9 +43,9 @@ class PassK(Baseline):
     and a higher reward never has a lower advantage.
 
     Degenerate cases: if there are fewer than k valid members (rollouts that the verifier could score), or if all
-    rewards are exactly equal, all members get exactly 0 and are reported as rollouts without advantage. Under
-    ``training`` all members also get 0 if every subset contains a best response. This happens if fewer than k responses
-    fail, and always if k = n. An invalid member gets 0 and does not affect the other members.
+    rewards are exactly equal, all members get exactly 0. Under ``training`` all members also get 0 if every subset of k
+    members contains the highest reward of the group. This happens if fewer than k members have a lower reward, and
+    always if k = n. An invalid member gets 0 and does not affect the other members.
 
     Sources: Pass@k Training, Chen et al. 2025, arXiv 2508.10751, section 2.4, and its released code (for rewards of 0
     and 1, with epsilon 1e-6); PKPO, Walder & Karkhanis 2025, arXiv 2505.15201, sections 3.2 and 4.3.

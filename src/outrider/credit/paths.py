@@ -6,14 +6,14 @@ rollout :math:`i` at token :math:`t`, and :math:`w` the token's weight in the lo
 negative gradient of the loss (on-policy):
 
 * ``mask``: :math:`\sum_i \sum_{t \in \text{own}(i)} w\, a_i(t)\, \nabla \log \pi(t)`. Every sampled token is trained
-  once, with the advantage that it has in its owner. A branch's prefix is not trained.
+  once, with its owner's advantage. A branch's prefix is not trained.
 * ``count_once``: :math:`\sum_i \sum_{t \in \text{own}(i)} w\, \bar a(t)\, \nabla \log \pi(t)`, with :math:`\bar a(t)`
   the mean of :math:`a_j(t)` over the rollouts :math:`j` whose paths contain :math:`t`. Every sampled token is trained
   once.
 * ``repeat``: :math:`\sum_i \sum_{t \in \text{path}(i)} w\, a_i(t)\, \nabla \log \pi(t)`. Every rollout is trained on
   its whole path, so a shared token is trained once per path. It also counts once per path in the denominator of the
-  loss. A shared token's old log-probability comes from its owner, which also determines whether the token counts as
-  sampled or observed.
+  loss. A shared token has the old log-probability of its owner. If the owner did not sample the token but received it
+  from an environment, no path trains the token.
 
 Under ``count_once`` and ``repeat``, advantages are computed on whole paths: credit components see the positions and
 log-probabilities of the whole response. A baseline that assigns values to tree segments (``by_segment``) already
@@ -29,17 +29,16 @@ token.
 
 A rollout may be excluded from training by an exploration stage or because of its kind of prompt (``context``). The mean
 :math:`\bar a(t)` of ``count_once`` leaves out excluded rollouts and rollouts without a reward. An excluded rollout is
-not trained; under ``repeat``, its tokens are still trained as the prefix of a branch that is not excluded. It does not
-matter how a parent ended, for example whether it was truncated. A prefix whose owner is not in the group is not
-trained.
+not trained; under ``repeat``, its tokens are still trained as the prefix of a branch that is not excluded. The prefix
+policy does not depend on whether a parent was truncated. A prefix whose owner is not in the group is not trained.
 
 Expected gradients: if the position of a branch does not depend on how its parent ends, every path is a sample of the
-policy. Then, with constant denominators and a baseline that does not depend on the group, the expected gradient under
-``repeat`` equals that of the same number of independent rollouts. ``mask`` and ``count_once`` have the same expected
-gradient, which differs from that of ``repeat``: each *sampled* token counts once, so decisions after a branch point
-have more weight than decisions before it. ``count_once`` has a lower variance than ``mask``, since it averages over all
-continuations of a token. If branches start only from failed rollouts, paths are not samples of the policy under any
-prefix policy.
+policy. If, in addition, the loss is divided by a constant and the baseline does not depend on the group, ``repeat`` has
+the same expected gradient as the same number of independent rollouts. ``mask`` and ``count_once`` have the same
+expected gradient, which differs from that of ``repeat``: each *sampled* token counts once, so decisions after a branch
+point have more weight than decisions before it. ``count_once`` has a lower variance than ``mask``, since it averages
+over all continuations of a token. If branches start only from failed rollouts, paths are not samples of the policy
+under any prefix policy.
 """
 
 from __future__ import annotations
@@ -68,8 +67,9 @@ class CreditedRollout(NamedTuple):
 
 
 class Paths:
-    """The paths of one group's rollouts. A path is a rollout's prefix (of a branch) and the tokens that it sampled
-    itself (its own tokens).
+    """The paths of one group's rollouts. A rollout's path is its whole response. If the rollout is a branch, the path
+    starts with the prefix that the branch copies from its parent. The tokens after the prefix are the rollout's own
+    tokens.
 
     The own tokens of all rollouts are concatenated; a token's *place* is its index in the concatenation. Each rollout
     must come after its parent.
@@ -109,7 +109,7 @@ class Paths:
 
     def members(self, rollouts: Sequence[Rollout], token_texts: TokenTexts | None = None) -> Members:
         """Return the rollouts as :class:`Members` in which the token arrays also cover the prefixes of branches.
-        ``parents_G`` and ``families_G`` are those of the rollouts."""
+        ``parents_G`` and ``families_G`` still show which rollout each branch continues."""
         return replace(
             Members.of([self.whole(r) for r in rollouts], token_texts=token_texts), families_G=families(rollouts)
         )
