@@ -72,8 +72,8 @@ class Recipe(Options):
         "recipe",
         min_length=1,
         description=(
-            "name of the recipe, which is part of the run folder's name; a recipe file without a name gets the name of "
-            "the file"
+            "name of the recipe, which is part of the run folder's name; if a recipe file sets no name, its file name"
+            " is used"
         ),
     )
     from_setting: str | None = Field(

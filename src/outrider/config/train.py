@@ -32,8 +32,8 @@ class TrainOptions(Options):
     evaluate_at: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
         [],
         description=(
-            "fractions of the run at which to run an extra evaluation, such as 0.5 for halfway; if the run has several "
-            "limits, the limit that is used up most counts"
+            "fractions of the run at which to run an extra evaluation, such as 0.5 for halfway; in a run with several"
+            " limits, 0.5 is reached when half of any limit is used up"
         ),
     )
     save_every: int = Field(20, ge=1, description="number of training steps between checkpoints")

@@ -45,8 +45,8 @@ class BoundaryGate(Shaper):
         0.01,
         ge=0,
         description=(
-            "minimum of the slope of pass@k divided by n + 1, where n is the number of rollouts in the group; groups "
-            "below this minimum get advantage 0"
+            "minimum of (slope of pass@k) / (n + 1), where n is the number of rollouts in the group; groups with a "
+            "smaller value get advantage 0"
         ),
     )
 

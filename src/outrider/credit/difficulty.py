@@ -59,8 +59,8 @@ class Difficulty(Shaper):
         ge=0,
         le=1,
         description=(
-            "group success rate at which the factor for successes is the mean of its minimum and maximum; for "
-            "failures, this success rate is 1 - midpoint"
+            "group success rate at which the factor for successes is halfway between its minimum and maximum; the "
+            "factor for failures is halfway at the success rate 1 - midpoint"
         ),
     )
     slope: float = Field(

@@ -66,8 +66,8 @@ class Choose(PlansAhead, Stage):
         gt=0,
         le=1,
         description=(
-            "minimum predicted improvement per token at which a problem is always accepted, as a fraction of the "
-            "highest predicted improvement among the difficulty levels"
+            "a problem is always accepted if its predicted improvement per token is at least this fraction of the "
+            "highest predicted improvement of any difficulty level"
         ),
     )
     k: int = Field(

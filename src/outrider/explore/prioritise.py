@@ -146,8 +146,8 @@ class Prioritise(Stage):
     pool_seeded: bool = Field(
         True,
         description=(
-            "whether rollouts with in-context examples count in a problem's pass-rate interval; the exploration bonus "
-            "always counts them"
+            "whether rollouts with in-context examples count when the confidence interval of a problem's pass rate is"
+            " computed; the exploration bonus always counts them"
         ),
     )
     seed: Seed | None = Field(
