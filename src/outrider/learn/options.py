@@ -196,8 +196,8 @@ class Prices(Options):
     """Prices per million tokens, in any currency."""
 
     prefill: float = Field(ge=0, description="price per million prompt tokens (prefill)")
-    sample: float = Field(ge=0, description="price per million tokens that the service generates")
-    train: float = Field(ge=0, description="price per million tokens on which the service trains")
+    sample: float = Field(ge=0, description="price per million generated tokens")
+    train: float = Field(ge=0, description="price per million tokens in training (forward and backward pass)")
 
 
 class Tinker(LearnerEngine, ServiceOptions):

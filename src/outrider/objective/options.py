@@ -110,16 +110,16 @@ class ObjectiveOptions(Options):
         {"main": 1.0},
         min_length=1,
         description=(
-            "weight of each loss stream, by name; a stream is a set of rollouts, and its weight scales all of their "
-            "loss terms, including KL and entropy"
+            "loss weight of each set of rollouts that a stage marks with a name, such as branch; other rollouts "
+            "belong to main. The weight scales all loss terms of these rollouts, including KL and entropy"
         ),
     )
     prefix: PrefixPolicy = Field(
         "mask",
         description=(
-            "training on a prefix that a branch shares with its parent rollout: once, with the parent's advantage "
-            "(mask); once, with the mean advantage of all rollouts that share the prefix (count_once); or in each of "
-            "these rollouts, with the rollout's own advantage (repeat)"
+            "advantage of the tokens that a rollout shares with its branches: the rollout's own advantage (mask), or "
+            "the mean advantage of the rollout and its branches (count_once); repeat: train on these tokens in every "
+            "branch, with the branch's advantage"
         ),
     )
 

@@ -103,7 +103,10 @@ class PythonTool(TurnTable):
     )
     limits: TurnLimits = Field(
         default_factory=lambda: TurnLimits(seconds=30.0),
-        description="limits on the turns of a rollout; a code block may run for at most half of limits.seconds",
+        description=(
+            "limits on a rollout, such as its number of turns and the seconds per reply of the interpreter; a code "
+            "block may run for at most half of these seconds"
+        ),
     )
 
     @model_validator(mode="after")

@@ -56,7 +56,10 @@ class TestSet(Options):
         ),
     )
     table: dict[str, Any] = Field(
-        default_factory=dict, description="options for the task `table` that apply to this test set only"
+        default_factory=dict,
+        description=(
+            "options for reading this test set's file, such as the names of its fields: any option of the task `table`"
+        ),
     )
 
 
@@ -100,7 +103,8 @@ class Suite(Task):
     table: dict[str, Any] = Field(
         default_factory=dict,
         description=(
-            "options of the task `table` that apply to all test sets; they override the options in the suite file"
+            "options for reading the files of all test sets, such as the names of their fields: any option of the "
+            "task `table`; they override the options in the suite file"
         ),
     )
 

@@ -40,7 +40,7 @@ class MultipleChoice(Verifier):
         None,
         description=(
             "table field with the answer options, as a list such as [cat, dog] or an object such as {A: cat, B: dog}; "
-            "a list of fields: one option in each; null: accept only letters"
+            "or several table fields, each with one answer option; null: accept only letters"
         ),
     )
     index: Literal[0, 1] | None = Field(

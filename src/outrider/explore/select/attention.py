@@ -39,8 +39,8 @@ class Attention(Selector):
         ge=0,
         le=1,
         description=(
-            "quantile of the attention that each segment receives from later segments; branches start before the "
-            "segments that receive at least this much attention"
+            "quantile over the segments of a response, by the attention that a segment receives from later segments; "
+            "with 0.8, branches start before segments in the top fifth"
         ),
     )
     ahead: int = Field(

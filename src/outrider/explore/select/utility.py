@@ -52,8 +52,8 @@ class Utility(Selector):
         10_000,
         ge=1,
         description=(
-            "number of most recent branch points in failed responses from which to learn how the success of branches "
-            "depends on the position of the branch point"
+            "how many of the most recent branch points in failed responses are used to predict the success of a "
+            "branch from its position"
         ),
     )
     include_root: bool = Field(
