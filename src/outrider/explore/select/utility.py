@@ -52,7 +52,7 @@ class Utility(Selector):
         10_000,
         ge=1,
         description=(
-            "how many of the most recent branch points in failed responses are used to predict the success of a "
+            "maximum number of recent branch points in failed responses that are used to predict the success of a "
             "branch from its position"
         ),
     )
