@@ -354,8 +354,7 @@ class Table(Task):
         return {"solution": _text(row, self.solution)}
 
     def _level(self, row: Fields, heldout: bool) -> str:
-        """Return a row's difficulty level, or ``""`` if it is null. A training row may lack the field for the level,
-        but a held-out row must have it."""
+        """Return a row's difficulty level (``""`` if null). Only training rows may lack the field for the level."""
         level = self.level
         if level is None or (level not in row and not heldout):
             return ""
