@@ -170,7 +170,7 @@ def _marked(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 
 def _own(rollout: Rollout) -> list[tuple[int, int]]:
-    """Return the spans of a rollout's own text that the environment wrote."""
+    """Return where the environment's replies begin and end in the field ``text`` of a rollout."""
     return [(one.begin, one.end) for one in rollout.observations if one.tokens]
 
 

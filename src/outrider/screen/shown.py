@@ -17,7 +17,8 @@ class Shown(NamedTuple):
         problem: id of a problem, or the beginning of one or more ids. None selects all problems.
         verdict: outcome of the verdict, such as ``"correct"``. The string ``"none"`` selects rollouts without a
             verdict. The value None selects all rollouts.
-        stage: name of the exploration stage (part of the recipe) that planned the rollouts. None selects all stages.
+        stage: name of the recipe's exploration stage that requested the rollouts. None selects the rollouts of all
+            stages.
         longest: whether to select the ``n`` longest rollouts, in order of decreasing length, instead of evenly spaced
             rollouts.
         full: whether to show whole texts.
@@ -34,8 +35,8 @@ class Shown(NamedTuple):
         """Return the selected rollouts.
 
         Raises:
-            UserError: no rollout matches. The message names the value that matches no rollout, and a similar value that
-                exists.
+            UserError: no rollout has the requested problem, verdict or stage. The error message suggests a similar
+                value that exists.
         """
         chosen = self._of_problem(rollouts)
         if self.verdict is not None:

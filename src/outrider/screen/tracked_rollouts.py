@@ -15,9 +15,10 @@ LONGEST = 4000  # maximum characters per text; the run folder has the whole text
 def rollouts_table(step: int, groups: Sequence[Group], most: int) -> TrackedTable:
     """Return a table of at most ``most`` rollouts of a step, selected deterministically by :func:`chosen_rollouts`.
 
-    If a rollout continues a prefix of another rollout, its response includes this prefix. ``tokens`` is the number of
-    the rollout's own sampled tokens, and ``entropy`` is their mean entropy in nats. A text longer than ``LONGEST``
-    characters is cut and ends with the number of omitted characters.
+    If a rollout continues a prefix of another rollout, the column ``response`` includes this prefix. The column
+    ``tokens`` counts only the tokens that were sampled for the rollout itself, and the column ``entropy`` has their
+    mean entropy in nats. A text longer than ``LONGEST`` characters is cut and ends with the number of omitted
+    characters.
     """
     rows = [_row(step, group, rollout) for group, rollout in chosen_rollouts(groups, most)]
     return TrackedTable(COLUMNS, rows)
@@ -27,9 +28,9 @@ def chosen_rollouts(groups: Sequence[Group], most: int) -> list[tuple[Group, Rol
     """Select at most ``most`` rollouts. Mixed groups (with successes and failures) come first. Apart from this, the
     order of ``groups`` is kept.
 
-    If only n rollouts of the last group can be selected, one half are those with the highest rewards, and the other
-    half those with the lowest. If n is odd, there is one more rollout with a high reward. Replayed rollouts are
-    excluded, since an earlier step sampled them.
+    If not all rollouts of a group can be selected, half of the selected ones have the group's highest rewards, and half
+    have its lowest rewards. For an odd number, there is one more with a high reward. Replayed rollouts are excluded,
+    since an earlier step sampled them.
     """
     found: list[tuple[Group, Rollout]] = []
     for group in sorted((group.drawn for group in groups), key=lambda group: not group.mixed):

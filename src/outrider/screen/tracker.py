@@ -16,7 +16,7 @@ class TrackedTable(NamedTuple):
 
 
 class Tracker(Protocol):
-    """Shows a run during training. The complete data are in ``metrics.jsonl`` and ``rollouts/`` in the run folder."""
+    """Shows the metrics and tables of a run during training, for example on a web dashboard."""
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None: ...
 

@@ -27,9 +27,9 @@ class VerdictWatch:
     answer. The next warning about the same outcome is issued only when the outcome's share has more than doubled since
     the last warning.
 
-    One more warning is issued if the verifier's threshold for success seems too high for any response. The signs are
-    that the run has no success yet, and that a step has at least 16 scores that are not all equal, at least one of them
-    positive.
+    A further warning says that the verifier's score threshold for success may be too high. It is issued once, if the
+    responses of a step have different scores, but no response of the run has been a success yet. The step must have at
+    least 16 scores, and the highest score must be positive.
     """
 
     def __init__(self) -> None:
@@ -37,8 +37,8 @@ class VerdictWatch:
         self._reached = False
 
     def warnings(self, groups: Sequence[Group]) -> list[str]:
-        """Return the new warnings: one for each outcome that is too frequent, and one if no response may be able to
-        reach the score for success. A warning about an outcome includes the ``detail`` of one such verdict."""
+        """Return the new warnings: one for each outcome that is too frequent, and one if the score threshold for
+        success may be too high. A warning about an outcome includes the ``detail`` of a verdict with this outcome."""
         verified = [(r, r.verdict) for group in groups for r in group.drawn.rollouts if r.verdict is not None]
         sentences = []
         for outcome, advice in _ADVICE.items():

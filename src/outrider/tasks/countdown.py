@@ -242,8 +242,8 @@ def _random_solution(draw: Dice, size: int, highest: int, cap: int) -> tuple[lis
 
 
 def _legal(a: int, b: int, cap: int) -> str:
-    """Return the legal operators. The result must be in 1..cap, division must be exact, and ``*`` and ``/`` by 1 are
-    excluded. ``a`` and ``b`` are in 1..cap.
+    """Return the operators that may stand between ``a`` and ``b``, which are in 1..cap. The value of the operation must
+    be in 1..cap, and a division must be exact. If ``a`` or ``b`` is 1, ``*`` and ``/`` are excluded.
     """
     plus, minus = "+" if a + b <= cap else "", "-" if a > b else ""
     if a == 1 or b == 1:

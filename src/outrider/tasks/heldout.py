@@ -33,7 +33,7 @@ def shuffled(
 
     For each level, ``draws / len(levels)`` problems are drawn. Duplicates are dropped, and the other problems are
     sorted by a hash of their key. Without this sorting, easy problems would tend to come first, because they are drawn
-    more often: in Countdown, problems 600 to 899 were harder than problems 0 to 299.
+    more often.
 
     ``key`` returns a problem's identity, or None if the problem is for training. The returned list does not depend on
     the number of problems that are evaluated. The list ends when the level with the fewest problems is exhausted, so

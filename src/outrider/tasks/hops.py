@@ -122,8 +122,8 @@ class Hops(TurnTask):
         """Return the first ``n`` held-out problems, alternating between numbers of hops. The option ``seed`` has no
         effect.
 
-        The list is shorter than ``n`` if not enough problems with some number of hops exist. For example,
-        ``heldout_order: shuffled`` gives only 214 problems with one hop.
+        The list ends when all problems with one of the numbers of hops are used, so it may be shorter than ``n``. For
+        example, ``heldout_order: shuffled`` gives only 214 problems with one hop.
         """
         if self.heldout_order == "shuffled":
             return _population(self.hops, self.astray)[:n]

@@ -62,9 +62,10 @@ class PythonTool(TurnTable):
     """Problems of a data file that the policy solves with a Python interpreter. If a turn ends with a code block, the
     interpreter replies with the block's output.
 
-    The closing fence of a block ends the turn. Any text after the fence in the turn's last token is kept but ignored.
-    If the closing fence belongs to no Python block, the reply is an error. A turn that does not end with a code block,
-    such as a turn with text after its block, ends the rollout. The verifier verifies only this turn.
+    The closing fence of a block ends the turn. If the last sampled token also contains text after the fence, the turn
+    keeps this text, but it has no effect. If the closing fence belongs to no Python block, the reply is an error. A
+    turn that does not end with a code block, such as a turn with text after its block, ends the rollout. The verifier
+    verifies only this turn.
 
     Variables persist between blocks, because the earlier blocks are run again before each block, without showing their
     output. Earlier blocks that failed are not run again. A block that exits with status 0 has not failed. Blocks should

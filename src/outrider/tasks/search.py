@@ -33,15 +33,16 @@ class Search(TurnTable):
     The reply to ``<search>query</search>`` contains the best passages, as ``<information>Doc 1(Title: …)
     …</information>``. If the rollout has used all its ``searches``, the reply is a notice instead.
     ``<answer>…</answer>`` ends the rollout. The verifier (usually ``qa``, an exact match with aliases) verifies only
-    the rollout's last turn, so an answer in the prompt or a passage does not count. A turn with neither tag ends the
-    rollout without an answer. The reply to ``</search>`` without an opening tag is an error. Text after the closing tag
-    in the turn's last token is kept but ignored. The passages of a reply are truncated to a total of ``longest``
-    characters. They are truncated further if the observation, including its tags, would exceed ``limits.bytes``.
+    the rollout's last turn, so an answer in the prompt or a passage does not count. A turn without ``</search>`` or
+    ``</answer>`` ends the rollout without an answer. The reply to ``</search>`` without an opening tag is an error. If
+    the last sampled token also contains text after ``</search>`` or ``</answer>``, the turn keeps this text, but it has
+    no effect. The passages of a reply are truncated to a total of ``longest`` characters. They are truncated further if
+    the observation, including its tags, would exceed ``limits.bytes``.
 
     Source: Search-R1 (arXiv 2503.09516), for the tags, the format and the default of three passages. Tree-GRPO and
-    DEEP-GRPO use the same tags, format and default. Deviation: in Search-R1, the reply to a turn with neither tag is an
-    error, and the rollout continues. In Outrider, such a turn ends the rollout, because the policy has sampled an end
-    token.
+    DEEP-GRPO use the same tags, format and default. Deviation: in Search-R1, a turn without ``</search>`` or
+    ``</answer>`` gets an error as its reply, and the rollout continues. In Outrider, such a turn ends the rollout,
+    because the policy has sampled an end token.
 
     Raises:
         UserError: the corpus cannot be read, ``index`` belongs to another corpus, or a package is not installed.

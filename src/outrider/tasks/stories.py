@@ -108,7 +108,7 @@ def tell(draw: Dice, shape: Shape, aside: int, ranges: Ranges, manner: Manner) -
 
 
 class _Teller:
-    """A story under construction: its sentences so far, and the amount of each person."""
+    """A story under construction: its sentences so far, and how many items each person has."""
 
     def __init__(self, draw: Dice, ranges: Ranges, manner: Manner) -> None:
         self._draw, self._ranges, self._manner = draw, ranges, manner
@@ -160,8 +160,8 @@ class _Teller:
         return who
 
     def _relate(self, kind: str) -> bool:
-        """Introduce a person, whose amount is computed from the last person's amount, and from either a number or a
-        third person's amount."""
+        """Introduce a new person, and compute how many items this person has. The operands are the number of items of
+        the person introduced before, and either a random number or the number of items of another person."""
         other = self._last
         if kind in ("together", "gap"):
             third = self._another()
@@ -204,7 +204,8 @@ class _Teller:
         return True
 
     def _another(self) -> str:
-        """Return an earlier person or a new person, but not the last person."""
+        """Return a person other than the one introduced last: either a person introduced before that one, or a new
+        person."""
         before = [*self._amounts][:-1]
         if before and self._draw.below(2):
             return self._draw.one_of(before)

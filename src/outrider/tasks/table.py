@@ -310,7 +310,7 @@ class Table(Task):
         """Convert a row to a problem, which has the row's place in ``metadata["place"]``.
 
         Raises:
-            UserError: the row is unusable. The message names the file and the line.
+            UserError: the row is unusable; the error message names the file and the line.
         """
         try:
             found = self._problem(row.fields, heldout)
@@ -354,7 +354,7 @@ class Table(Task):
         return {"solution": _text(row, self.solution)}
 
     def _level(self, row: Fields, heldout: bool) -> str:
-        """Return a row's level (``""`` if null). Held-out rows must have the field, but training rows may omit it."""
+        """Return a row's difficulty level (``""`` if null). Only training rows may lack the field for the level."""
         level = self.level
         if level is None or (level not in row and not heldout):
             return ""

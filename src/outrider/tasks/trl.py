@@ -42,7 +42,7 @@ class Trl(TurnTask):
     the random generators of Python and NumPy, which are seeded per problem.
 
     Each row is a problem, even if it equals another row. The ``prompt`` of a row is a chat or a text. A training row
-    that is also held out is skipped; ``counts`` has the number of these rows as ``excluded``.
+    that is also held out is skipped; ``counts["excluded"]`` is the number of skipped rows.
 
     Deviations from TRL: the reply to a malformed call is an error, whereas TRL ends the rollout. A truncated rollout is
     incorrect and gets no reward. All rollouts of a problem have environments with the same seed.

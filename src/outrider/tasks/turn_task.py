@@ -99,9 +99,10 @@ class TurnTask(Task):
         return None
 
     def example_turns(self, problem: Problem) -> list[str]:
-        """Return turns to which the environment can reply, for tasks without demonstrations. They may be incorrect.
+        """Return turns to which the environment can reply, for tasks without demonstrations. The turns may be
+        incorrect.
 
-        By default, there is one turn for each tool, which calls the tool, and a few turns with short texts follow.
+        By default, the first turns call each tool once, and a few turns with short texts follow.
         """
         end = self.ends[0] if self.ends else ""
         return [*example_calls(problem.tools), *(f"{word}{end}" for word in ("1", "2", "1"))]

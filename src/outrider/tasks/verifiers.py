@@ -112,7 +112,8 @@ class Verifiers(TurnTask):
         return self._environments
 
     def close(self) -> None:
-        """End the environment's process. If the task is used again, it starts a new process."""
+        """End the process in which the environment runs. If the task is used after this, it starts a new environment
+        process."""
         if environments := self.__dict__.pop("_environments", None):
             environments.end()
 

@@ -1,7 +1,7 @@
-"""Functions, such as :func:`check_stage`, with which you test your own components against laws.
+"""Functions, such as :func:`check_stage`, with which you test your own components.
 
-A law is a property that every component of a kind must have. Outrider's own tests check the shipped components against
-the same laws.
+The functions check laws, which are properties that every component of a kind must have. Outrider's own tests check the
+shipped components against the same laws.
 """
 
 from outrider.testing.checks import (

@@ -51,11 +51,12 @@ def check_command(name: str, options: Sequence[str] = ()) -> int:
     """Test a user's component: print ``ok`` and the name of each law (tested property) that holds. Then print a call of
     a function in :mod:`outrider.testing` that makes the same checks, to be copied into a test.
 
-    The arguments of the printed call include the optional laws that hold for the component. How many rollouts a stage
-    may request is not checked, since the command does not know this limit. If a loss's gradient is not the derivative
-    of its value, the command assumes that the loss detaches a factor on purpose. Verifiers and environments must be
-    checked from Python, since verifiers need example rows, and environments need example turns. If the component has no
-    effect on the small inputs of the checks, all laws hold, but the last line is a warning.
+    Some laws are optional, since they hold only for some components. Those that hold for this component are arguments
+    of the printed call. How many rollouts a stage may request is not checked, since the command does not know this
+    limit. If a loss's gradient is not the derivative of its value, the command assumes that the loss detaches a factor
+    on purpose. Verifiers and environments must be checked from Python, since verifiers need example rows, and
+    environments need example turns. If the component has no effect on the small inputs of the checks, all laws hold,
+    but the last line is a warning.
 
     Args:
         options: options of the component, such as ``n=4``. Other options keep their defaults.
@@ -233,7 +234,7 @@ def kept_claims(component: Baseline | Shaper | RewardShaper) -> dict[str, Any]:
 
 
 def _keeps(checks: Iterable[LawCheck], *laws: str) -> bool:
-    """Return whether all of the named laws hold."""
+    """Return whether the component passes the checks of the named laws (tested properties)."""
     try:
         for law, check in checks:
             if law in laws:
@@ -244,7 +245,8 @@ def _keeps(checks: Iterable[LawCheck], *laws: str) -> bool:
 
 
 def _told(checks: Iterable[LawCheck], silent: Iterable[str] = ()) -> None:
-    """Check each law, and print that it holds. Laws in ``silent`` are checked, but not printed."""
+    """Check each law (tested property), and print its name if the component passes. Names in ``silent`` are not
+    printed."""
     for law, check in checks:
         check()
         if law not in silent:

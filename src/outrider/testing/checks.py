@@ -65,7 +65,7 @@ def check_baseline(make: Baseline | Callable[[], Baseline], **claims: Any) -> No
             ``shift``, ``scale``, ``still``, ``compares``, ``ordered``, ``dissent`` and ``alike``.
 
     Raises:
-        LawError: a law is broken. The error names the law, the group and the wrong result.
+        LawError: a law is broken; the error message names the law, the group and the wrong result.
         TypeError: the component is not a baseline.
 
     >>> from outrider.credit import LeaveOneOut
@@ -84,7 +84,7 @@ def check_shaper(make: Shaper | RewardShaper | Callable[[], Shaper | RewardShape
             ``compares``, as for :func:`check_baseline`.
 
     Raises:
-        LawError: a law is broken. The error names the law, the group and the wrong result.
+        LawError: a law is broken; the error message names the law, the group and the wrong result.
         TypeError: the component is not a shaper.
 
     >>> from outrider.credit import Focal
@@ -105,7 +105,7 @@ def check_loss(make: Surrogate | Callable[[], Surrogate], stops_gradient: bool =
             False, the gradient must match central differences of the loss with respect to the log-probabilities.
 
     Raises:
-        LawError: a law is broken. The error names the law, the batch and the wrong result.
+        LawError: a law is broken; the error message names the law, the batch and the wrong result.
         TypeError: the component is not a surrogate.
 
     >>> from outrider.objective import Clip
@@ -133,7 +133,7 @@ def check_verifier(
         prompt: name of the field with the question. Rows may lack this field.
 
     Raises:
-        LawError: a law is broken. The error names the law, the row and the wrong result.
+        LawError: a law is broken; the error message names the law, the row and the wrong result.
         TypeError: the component is not a verifier.
         ValueError: ``rows`` is empty.
 
@@ -154,12 +154,11 @@ def check_environment(make: Make, examples: Sequence[EnvironmentExample], second
 
     Args:
         make: the class, or a picklable function that creates an environment.
-        examples: pairs of a problem and a policy's turns. Turns that follow the environment's last reply are not
-            played.
+        examples: pairs of a problem and a policy's turns. Turns after the end of the episode are not used.
         seconds: time limit per turn, like ``limits.seconds`` of a task.
 
     Raises:
-        LawError: a law is broken. The error names the law, the example and the wrong result.
+        LawError: a law is broken; the error message names the law, the example and the wrong result.
         TypeError: the component is not an environment.
         ValueError: ``examples`` is empty, or an example has no turns.
 
@@ -181,7 +180,7 @@ def credit_checks(claims: CreditClaims) -> Iterator[LawCheck]:
 
 
 def loss_checks(claims: LossClaims) -> Iterator[LawCheck]:
-    """Yield each law of a policy loss with a function that checks the law."""
+    """Yield the name of each law (tested property) of a policy loss, with a function that checks this law."""
     for law, rule in LOSS_LAWS.items():
         yield law, partial(_check, law, rule, claims, type(claims.surrogate).__name__)
 

@@ -72,7 +72,8 @@ class CreditClaims(NamedTuple):
 
 
 def chains(component: Link) -> list[list[Link]]:
-    """Return the chains in which a component is tested."""
+    """Return the chains in which a component is tested. A chain is a sequence of components that computes
+    advantages."""
     if isinstance(component, RewardShaper):
         return [[component, GroupMean(std=False)]]
     if isinstance(component, Shaper):
@@ -81,17 +82,17 @@ def chains(component: Link) -> list[list[Link]]:
 
 
 def run(chain: Sequence[Link], groups: Sequence[Members]) -> list[list[Floats]]:
-    """Return the advantages that a chain assigns to a step's groups, by group, rollout and token."""
+    """Return the advantages that a chain of components assigns to a step's groups, by group, rollout and token."""
     return advantages_of(chain, groups, STEP)
 
 
 def alone(chain: Sequence[Link], members: Members) -> list[Floats]:
-    """Return the advantages that a chain assigns to a group if this group is the only one in its step."""
+    """Return the advantages that a chain of components assigns to a group if this group is the only one in its step."""
     return run(chain, [members])[0]
 
 
 def each(claims: CreditClaims, groups: Sequence[Members] = GROUPS) -> Iterator[tuple[list[Link], Members]]:
-    """Yield every combination of a chain and a group."""
+    """Yield every combination of a chain of components and a group of rollouts."""
     return itertools.product(chains(claims.component), groups)
 
 

@@ -189,7 +189,7 @@ def takes_odd_turns(plays: EnvironmentPlays) -> None:
 
 
 def odd_turns(turns: Sequence[str]) -> dict[str, list[str]]:
-    """Return sequences of unusual turns that a policy may write. The keys are names of the situations.
+    """Return sequences of unusual turns that a policy may write. The keys describe the unusual turns.
 
     >>> odd_turns(["3;", "7;"])["an empty turn"], odd_turns(["3;", "7;"])["every turn twice"]
     (['', '3;', ''], ['3;', '3;', '7;', '7;'])
@@ -236,7 +236,7 @@ ENVIRONMENT_LAWS: dict[str, Callable[[EnvironmentPlays], None]] = {
 def environment_checks(
     make: Make, examples: Sequence[EnvironmentExample], seconds: float
 ) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Yield each law with a function that checks the law on every example.
+    """Yield the name of each law (tested property), with a function that checks this law on every example.
 
     Raises:
         TypeError: ``make`` does not create an environment.

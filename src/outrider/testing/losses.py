@@ -92,8 +92,8 @@ def _logprobs(tokens: LossBatch) -> Tensor:
 def _ratios(tokens: LossBatch, logprobs: Tensor) -> TokenRatios:
     """Return the ratios of a batch.
 
-    All entropies are equal, so no token is a high-entropy (forking) token. A surrogate that modifies only such tokens,
-    like SimKO, therefore equals the surrogate that it wraps.
+    All entropies are equal, so no token is a high-entropy (forking) token. SimKO, for example, changes the loss of such
+    tokens only, and so has no effect here.
     """
     import torch
 

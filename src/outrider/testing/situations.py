@@ -1,5 +1,5 @@
-"""The scripted test situations in which exploration stages are checked. Situations differ in the number of problems per
-step, in the preceding stage, and in the outcomes."""
+"""The settings of the runs in which exploration stages (the parts of a recipe that request rollouts) are tested. The
+settings differ in the number of problems per step, in the preceding stage, and in the outcomes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ seed_of = cache(identity_seed)  # every run of a situation needs the same seeds
 
 
 class Situation(NamedTuple):
-    """The settings of a scripted run.
+    """The settings of a test run of an exploration stage, in which rollouts are made up instead of sampled.
 
     Attributes:
         problems: number of problems per step.

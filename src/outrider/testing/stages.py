@@ -1,5 +1,5 @@
-"""The laws of exploration stages. Each law is a function that raises an ``AssertionError`` if a stage breaks the law in
-a scripted run."""
+"""The laws (tested properties) of exploration stages. Each law has a function that inspects a test run of a stage, and
+raises an ``AssertionError`` if the stage breaks the law."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class StageClaims(NamedTuple):
 
 
 class Life:
-    """A scripted run of a stage in one test situation. All laws use the same run.
+    """A test run of a stage, in which rollouts are made up instead of sampled. All checks inspect the results of this
+    run.
 
     Args:
         known: cache of rollouts from runs of other stages in the same situation.
@@ -68,7 +69,8 @@ class Life:
             self.states.append(self.state(self.run))
 
     def begin(self, situation: Situation | None = None, **rest: Any) -> ScriptedRun:
-        """Return a run of a newly created stage, optionally in another situation."""
+        """Return a test run of a newly created stage. Its settings are ``situation`` or, if None, those of this
+        object."""
         around = self.situation if situation is None else situation
         stages = [self.claims.make()] if self.claims.first else [around.before(), self.claims.make()]
         known = self._known if situation is None else {}
@@ -253,7 +255,8 @@ law already reports missing determinism."""
 
 
 def stage_checks(claims: StageClaims) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Yield the name of each check, with a function that runs the check in every scripted situation."""
+    """Yield the name of each check, with a function that checks a stage with each of the test settings
+    ``SITUATIONS``."""
     lives: dict[str, Life] = {}
     component = type(claims.make()).__name__
     yield "requests", partial(_begin, claims, lives, component)

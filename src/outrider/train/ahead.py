@@ -34,13 +34,13 @@ class Ahead:
     """Samples the rollouts of the next step in another thread.
 
     Args:
-        on: whether to sample rollouts ahead.
+        on: whether to sample the rollouts of the next step in advance.
         problems: number of problems per step.
 
     Attributes:
         explored: the groups of the next step, if they have been sampled in advance; otherwise None.
-        error: the exception that ended the last sampling ahead, or None. After an exception, the explorer and the
-            collector are restored to their state before the sampling.
+        error: the exception that interrupted the sampling of the next step, or None. After an exception, the explorer
+            and the collector are restored to their state before the sampling.
     """
 
     def __init__(self, on: bool, explorer: Explorer, collect: Collector, problems: int, clock: Clock) -> None:
@@ -96,7 +96,7 @@ class Ahead:
             RolloutStore(folder).write(0, rollouts, _NAME)
 
     def load(self, state: Mapping[str, Any], folder: Path) -> None:
-        """Restore the step that was sampled ahead from a checkpoint, if the checkpoint contains one."""
+        """Load the rollouts that were sampled in advance for the next step, if the checkpoint contains any."""
         self.explored = self.error = None
         if (saved := state.get(_NAME)) is not None:
             self.explored = Explored(_groups(saved["groups"], folder), saved["metrics"])

@@ -86,8 +86,8 @@ class Collector:
         return Collector(*parts, prompt_end=self._prompt_end)
 
     def beside(self, clock: Clock) -> Collector:
-        """Return a copy of this collector for another thread. The copy has its own clock, but shares the parts and
-        statistics."""
+        """Return a copy of this collector for another thread. The copy has its own clock, but shares the sampler, the
+        task and all other attributes."""
         other = copy(self)
         other.clock = clock
         return other

@@ -1,4 +1,5 @@
-"""Opens the engines of a run. Only this module imports the engines' implementations."""
+"""Loads the policy of a run, and creates its sampler and its learner (the engines). Only this module imports the
+engines' implementations."""
 
 from __future__ import annotations
 

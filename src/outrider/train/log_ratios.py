@@ -1,4 +1,4 @@
-"""Adds to each rollout the log ratios of its tokens' probabilities at the last update and at sampling."""
+"""Adds a log ratio to each token of a rollout: its log-probability at the last update minus that at sampling."""
 
 from __future__ import annotations
 

@@ -73,10 +73,11 @@ def spent(groups: Sequence[Group]) -> dict[str, float]:
     """Return the tokens that each exploration stage generated in a step, and the stage's successes per token.
 
     The metrics of a stage are ``spent/<stage>/tokens``, ``…/rollouts`` and ``…/success_per_1000`` (successes per 1,000
-    tokens). ``…/solved_per_1000`` is the number of problems that this stage solved first in the step, per 1,000 tokens.
-    Further metrics count the tokens in all branches (``spent/branched``), in rollouts with examples or a hint
-    (``spent/seeded``), and in rollouts that were not trained on (``spent/unused``). ``spent/unused/<reason>`` splits
-    ``spent/unused`` by reason, such as ``no_advantage``. Tokens from environments do not count.
+    tokens). ``…/solved_per_1000`` is the number of problems solved per 1,000 tokens. A problem that several stages
+    solve counts only for the first of these stages. Further metrics count the tokens in all branches
+    (``spent/branched``), in rollouts with examples or a hint (``spent/seeded``), and in rollouts that were not trained
+    on (``spent/unused``). ``spent/unused/<reason>`` splits ``spent/unused`` by reason, such as ``no_advantage``. Tokens
+    from environments do not count.
     """
     tokens, rollouts, successes, solved = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     kinds, reasons = Counter({"branched": 0, "seeded": 0, "unused": 0}), Counter[str]()

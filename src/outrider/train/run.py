@@ -214,8 +214,7 @@ class TrainingRun:
 
     @property
     def _saves_alone(self) -> bool:
-        """Whether rank 0 has all weights. If so, it can save them without the other ranks, even if the run is
-        terminated."""
+        """Whether rank 0 has all weights, and so can save them without the other ranks."""
         return self._learner.whole
 
     def _once(self, make: Callable[[], T]) -> T:

@@ -25,6 +25,6 @@ def with_turns(sampler: Sampler, task: Task, policy: Policy, options: SampleOpti
 
 
 def single_turns(sampler: Sampler) -> Sampler:
-    """Return the sampler of single turns, which needs no environments. It samples the tokens that check a weight
-    sync."""
+    """Return the sampler of single turns, which needs no environments. After a weight sync, it samples tokens to
+    compare the log-probabilities of sampler and learner."""
     return sampler.single if isinstance(sampler, TurnSampler) else sampler

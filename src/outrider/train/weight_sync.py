@@ -64,9 +64,10 @@ class WeightSync:
     sampler's log-probabilities of these tokens with the learner's. The prompts never change, so that a KV cache
     computed with earlier weights is detected. Each copy is checked separately, since a mean could hide a stale copy. A
     check fails if the difference exceeds its bound. It also fails if the copy's log-probabilities change less than half
-    as much as the learner's, so that the copy seems stale. Small changes of the learner are ignored. If the copy's
-    log-probabilities changed at all, changes of up to four times the earlier difference between sampler and learner are
-    small. This allows for rounding errors on a GPU, which may change the last bits even if the weights are the same.
+    as much as the learner's, so that the copy seems stale. Small changes of the learner's log-probabilities are
+    ignored. If the copy's log-probabilities changed at all, a change of the learner's is also small if it is at most
+    four times the previous difference between copy and learner. This allows for rounding errors on a GPU, which may
+    change the last bits even if the weights are the same.
 
     Args:
         prompts: prompts of the probe, with their problems.

@@ -28,8 +28,8 @@ class Graded(NamedTuple):
         verified: number of problems with a gold answer to verify.
         without: number of problems without a gold answer.
         rejected: gold answers that the verifier rejects, either unchanged or in another notation (LaTeX or code). There
-            is at most one entry per problem. If only the other notation is rejected, the verifier cannot read the gold
-            answer and compares it only as text.
+            is at most one entry per problem. If the verifier rejects only the other notation, it probably cannot parse
+            the gold answer, and accepts only the same text.
         foreign: cases in which the verifier accepts the next problem's gold answer as a response, although the two gold
             answers are different texts. Two different texts may still have the same value, such as 1/2 and 0.5.
     """

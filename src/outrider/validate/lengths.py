@@ -26,7 +26,7 @@ class PromptLengths(NamedTuple):
 
 
 def measure(prompts: Prompts, entries: Sequence[SideEntry], max_tokens: int) -> PromptLengths:
-    """Measure the prompts that the policy would receive. Another check reports prompts with errors."""
+    """Measure the prompts that the policy would receive, in tokens. Prompts with errors are skipped."""
     lengths = []
     for entry in entries:
         try:

@@ -65,8 +65,8 @@ def near(texts: Sequence[Grams], others: Sequence[Grams] | None, least: float) -
     Pairs are within ``texts`` if ``others`` is None, otherwise between ``texts`` and ``others``. No set may be empty.
     The search is exact.
 
-    Source: Chaudhuri et al. 2006 and Bayardo et al. 2007, "Scaling up all pairs similarity search", for the filter that
-    avoids most comparisons.
+    Source: the filter that avoids most comparisons is from Chaudhuri, Ganti and Kaushik (2006), and from Bayardo, Ma
+    and Srikant, "Scaling up all pairs similarity search" (2007).
     """
     counts = Counter(gram for members in (texts if others is None else others) for gram in members)
 

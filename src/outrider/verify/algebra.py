@@ -113,8 +113,8 @@ def _is_graph(name: str, other: str) -> bool:
 def _same_rounded(gold: Node, answer: Node, tolerance: float) -> bool:
     r"""Return whether two answers are equal, where at least one of them contains \approx.
 
-    The answer's part before \approx is compared with the exact part of the gold answer, then with the gold answer's
-    rounded value. The answer's own rounded value is used only if the gold answer is a decimal number.
+    The answer's part before \approx is compared with both parts of the gold answer, before and after \approx. The
+    answer's part after \approx is used only if the gold answer is a decimal number.
     """
     right, other = gold._replace(rounded=""), answer._replace(rounded="")
     if _same(right, other, tolerance) or (gold.rounded and _same(Node(gold.rounded), other, tolerance)):
@@ -223,8 +223,8 @@ def _same_expression(gold: Node, answer: Node, tolerance: float) -> bool:
 
 
 def _same_chain(gold: Node, answer: Node, tolerance: float) -> bool:
-    """Return whether all parts of a chain of equations that state a value, such as the last two parts of x = 2 + 3 = 5,
-    equal the gold answer."""
+    """Return whether every value that a chain of equations states equals the gold answer. In x = 2 + 3 = 5, for
+    example, 2 + 3 and 5 are values. If no value is stated, return False."""
     values = claimed(answer.text, gold.text, gold.name)
     return bool(values) and all(_same(gold, node_of(value), tolerance) for value in values)
 

@@ -144,10 +144,10 @@ def number(answer: str) -> Fraction | None:
 
     A number may have a sign, thousands commas, decimals, an exponent and a leading ``x=``. It may also be a fraction,
     ``a/b`` or ``\frac{a}{b}``, or a mixed number such as 1 1/2. A currency sign, a percent sign and a unit
-    (:mod:`outrider.verify.units`) are ignored: 50\% is read as 50, as in the answer keys of maths data sets. 81, 256 is
-    a list, not a number. The result is also None if the answer has more than ``LONGEST_NUMBER`` characters, an exponent
-    above ``LARGEST_EXPONENT``, or a zero denominator. The limits on length and exponent keep the time within
-    microseconds.
+    (:mod:`outrider.verify.units`) are ignored: 50\% is read as 50, as in the answer keys of maths data sets. A list
+    such as ``81, 256`` is not one number. The result is also None if the answer has more than ``LONGEST_NUMBER``
+    characters, an exponent above ``LARGEST_EXPONENT``, or a zero denominator. The limits on length and exponent keep
+    the time within microseconds.
 
     >>> number("$1,000.50"), number(r"\dfrac{-1}{2}"), number("7 eggs"), number("1e10000000000")
     (Fraction(2001, 2), Fraction(-1, 2), Fraction(7, 1), None)

@@ -1,10 +1,14 @@
 r"""The multiple-choice verifier, which reads the letter of an option in any formatting, or the text of an option.
 
-The answer may be in a complete ``\boxed{…}``, on a line with a label ("Answer:", ``####``) or in the paragraph below
-this line, or in a sentence that says which option is right. If a response has several of these parts, the verifier
-reads the last one. If a response has none of them, the verifier reads the last line, provided that this line contains
-only an option. In a truncated response, only a complete ``\boxed{…}`` is read. The code is pure Python, runs in linear
-time, and never raises an exception.
+The verifier reads the last of these parts in a response:
+
+- a complete ``\boxed{…}``
+- a line with a label ("Answer:", ``####``), or the paragraph below this line
+- a sentence that says which option is right
+
+If a response has none of these parts, the verifier reads the last line, provided that this line contains only an
+option. In a truncated response, only a complete ``\boxed{…}`` is read. The code is pure Python, runs in linear time,
+and never raises an exception.
 """
 
 from __future__ import annotations

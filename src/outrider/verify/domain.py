@@ -15,10 +15,10 @@ cases:
   answer with a value at a point such as n = 4, k = 2 must also have one at its multiples, such as n = 8, k = 4. An
   example is n!/(k!(n-k)!).
 
-In both cases, at least ``DECIDING`` different values of each variable are compared.
+For example, n!(1-n)!n^7 does not equal n: the two agree at n = 0 and n = 1, but (1-n)! has no value from n = 2 on.
 
-So n!(1-n)!n^7 does not equal n, since it has no value from n = 2 on. The sum \sum_{k=1}^{n^9} 1 cannot be compared,
-since it can be computed only for n = 1.
+In both cases, the answers must be compared at ``DECIDING`` or more different values of each variable. This is
+impossible for the sum \sum_{k=1}^{n^9} 1, which has too many terms from n = 2 on.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class Domain:
         return 2 * missing <= len(agreed) and self._enough([p for p, f in at_random if f is Found.AGREES])
 
     def spread(self, near: Sequence[Fraction]) -> Iterator[LetterValues]:
-        """Yield more points for an answer with a small domain: of all sizes from 0.01 to 10,000, and between and around
-        the constants ``near``."""
+        """Yield more points, for an answer that has values only in a small domain. The coordinates are random numbers
+        with absolute values from 0.01 to 10,000, or random numbers between or close to the constants ``near``."""
         draw = random.Random("spread")
         ends = [Fraction(0), *near]
         for number in range(_SPREAD):

@@ -39,8 +39,8 @@ class Function(PooledVerifier):
     """Accepts a response if a function's score is at least ``success_at``. Exceptions, None and NaN give ``ERROR``, not
     score 0.
 
-    The attribute ``answer`` of a problem is a dictionary with the gold answer or None (``answer``) and the problem's
-    table row (``fields``). ``style`` decides how the function is called:
+    The attribute ``answer`` of a problem is a dictionary with the keys ``answer`` (the gold answer or None) and
+    ``fields`` (the problem's table row). ``style`` decides how the function is called:
 
     - ``plain``: ``f(problem, completion)`` returns a number or a :class:`outrider.record.Verdict`.
     - ``trl``: ``f(prompts=[…], completions=[…], **columns)`` returns a list of numbers, as a reward function of TRL's

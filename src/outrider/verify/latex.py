@@ -9,7 +9,8 @@ Input that the parser would misread is corrected or refused before parsing:
 - decimals are exact (0.1 is 1/10), so that rounding never decides a comparison;
 - ``10 000`` and ``1 1/2`` are numbers (the parser would read them as products); x' and x are different symbols; the e
   in 1.5e3 is not Euler's number;
-- a trailing letter is not a unit (``\frac{1}{2} m`` is not 1/2); only words in ``\text{…}`` and a few others are units.
+- a single lower-case letter at the end is not a unit (``\frac{1}{2} m`` is not 1/2), but a longer word may be one
+  (``\frac{1}{2} cm`` is 1/2).
 """
 
 from __future__ import annotations

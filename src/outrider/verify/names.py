@@ -7,11 +7,11 @@ indices is read as the first of these forms that fits:
 1. a known name (``pi``, ``theta``, ``oo``, ``arctan``), with its arguments if it has any (``binomial(n,k)``);
 2. functions with their arguments in the same run, possibly with letters before them: ``sinpi``, ``xlnx``,
    ``mgsin(theta)``;
-3. a constant between single letters: ``kpi``, ``2pir``;
-4. a product of letters (``mgh``, ``ABC``), if one of these is true: the run has two or three letters, only capitals, no
-   vowel, or (almost) consecutive letters of the alphabet;
-5. one symbol, for any other word (``base*height/2``). A word directly before a bracket is an unknown function, which
-   makes the answer unreadable.
+3. a constant with one letter before it, one letter after it, or both: ``kpi``, ``2pir``;
+4. a product of letters: runs of two or three letters (``mgh``), runs with a capital after the first letter (``ABCD``),
+   runs without a vowel after the first letter, and parts of the alphabet, where one letter may be missing (``abce``);
+5. one symbol, for any other word (``base*height/2``). Such a word directly before a bracket, as in ``area(x)``, is an
+   unknown function, which makes the answer unreadable.
 
 A text that consists only of words, such as ``even`` or ``no solution``, does not change. The code is pure Python and
 never raises an exception.

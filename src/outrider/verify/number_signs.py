@@ -1,10 +1,10 @@
 # ruff: noqa: RUF001 - look-alike characters are the subject of this file
-r"""Converts LaTeX, Markdown and Unicode around numbers to a canonical form with the same order of symbols.
+r"""Converts LaTeX, Markdown and Unicode around numbers to a canonical form, without changing the order of the symbols.
 
 The symbols of fractions and roots become single characters (:mod:`outrider.verify.number_value`). Product signs become
 ``*``, relation signs such as ``\ge`` and ``\in`` become ``≤``, and unknown commands become ``ξ``. Fonts, sizes,
-currencies and the exponents of units are removed: the 2 of 5 cm^2, for example, is not a separate number. Delimiters of
-display formulas, arrows, and dashes between statements become line breaks. The conversion takes linear time.
+currencies and the exponents of units are removed: the 2 of 5 cm^2, for example, is not a separate number. Arrows,
+dashes between statements, and the delimiters of display formulas become line breaks. The conversion takes linear time.
 """
 
 from __future__ import annotations

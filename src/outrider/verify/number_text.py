@@ -249,7 +249,7 @@ def _trimmed(text: str, low: int, high: int, line: bool) -> tuple[int, int]:
 
 
 def _is_ornament(sign: str) -> bool:
-    """Return whether a sign is an emoji or a similar ornament."""
+    """Return whether a character is an emoji, or another non-ASCII symbol that does not belong to a number."""
     return not (sign.isascii() or sign.isalnum() or sign in f"{FRACTION}{ROOT}°≤")
 
 

@@ -1,5 +1,4 @@
-"""Lists words that change the meaning of a number beside them: function names, months, multiples, and two-part
-units."""
+"""Lists words that change the meaning of a number beside them, such as "log", "January" and "thousand"."""
 
 from __future__ import annotations
 

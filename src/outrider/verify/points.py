@@ -77,8 +77,8 @@ def _explicit(value: Any) -> Any:
 
 
 def within_use(value: Any) -> None:
-    """Check that the value of no subexpression without variables (such as 9^9^9) is too large, before sympy evaluates
-    the whole expression.
+    """Check the values of all subexpressions without variables, such as 9^9^9, before sympy evaluates the whole
+    expression.
 
     Raises:
         UnreadableError: the value of a subexpression is too large.
@@ -121,9 +121,12 @@ class ValuePair(NamedTuple):
 
 
 def _agree(gold: Any, answer: Any, holds: Callable[[ValuePair, ValuePair], bool]) -> bool | None:
-    """Return whether ``holds`` is true at every compared point; None if undecided. The arguments of ``holds`` are pairs
-    with the values of both expressions: the pair at the first point where it is not zero, and the pair at the compared
-    point."""
+    """Compare the values of two expressions at several points. Return True if ``holds`` is true at all points, False if
+    it is false at one, and None if the comparison is undecided.
+
+    ``holds`` gets the values of both expressions at the first point where ``gold`` is not zero, and the values of both
+    expressions at the current point.
+    """
     from sympy import I
 
     letters = sorted({s.name for s in gold.free_symbols | answer.free_symbols} - {"i"})

@@ -1,5 +1,5 @@
-"""Lets the run control the processes of a pool: the template that imports the verifier, and the workers that the
-template forks."""
+"""Starts and controls the processes of a verifier pool: a template process that imports the verifier, and worker
+processes that are forked from it."""
 
 from __future__ import annotations
 

@@ -31,11 +31,11 @@ class ProgramTests(NamedTuple):
 
     Attributes:
         pairs: inputs and expected outputs; empty if the tests are calls.
-        calls: one list of three entries per call: the arguments, alternative arguments or None, and the accepted return
-            values. If the only argument is a list that may be meant as the list of all arguments, its members are the
-            alternative.
-        function: name of the called function. If empty, the program's last function that no other function uses is
-            called.
+        calls: one list of three entries per call: the arguments, other possible arguments or None, and the accepted
+            return values. There are other possible arguments if a test gives a single list: it may be the only
+            argument, or its members may be the arguments.
+        function: name of the called function. If empty, the called function is the program's last one that no other
+            function uses.
     """
 
     pairs: list[list[str]]
@@ -159,8 +159,8 @@ def _lines(test: Mapping[str, Any], key: str, name: str, number: int) -> str:
 
 
 def _calls(listed: Sequence[Mapping[str, Any]], name: str) -> list[list[Any]]:
-    """For each call, return the arguments, alternative arguments or None (see :func:`_arguments`), and the accepted
-    results."""
+    """Return a list of three entries for each call: the arguments, other possible arguments or None (see
+    :func:`_arguments`), and the accepted results."""
     for number, test in enumerate(listed, 1):
         if missing := [key for key in ("input", "output") if key not in test]:
             raise ValueError(f"test {number} of the field {name!r}: no field {missing[0]!r}")
@@ -174,8 +174,8 @@ def _calls(listed: Sequence[Mapping[str, Any]], name: str) -> list[list[Any]]:
 
 
 def _arguments(given: Any, name: str, number: int) -> tuple[list[Any], list[Any] | None]:
-    """Return the arguments of a call, and alternative arguments or None. If a text contains a single list, this list
-    may be one argument or the list of all arguments, and its members are the alternative.
+    """Return the arguments of a call, and other possible arguments or None. There are other possible arguments if a
+    text contains a single list: it may be the only argument, or its members may be the arguments.
 
     ``given`` is a list of the arguments, a text with one argument per line in JSON, or the only argument.
     """

@@ -1,7 +1,7 @@
 """Verifies short free-text answers by exact match or F1 after SQuAD's normalisation. Gold answers may have aliases.
 
-Source: Rajpurkar et al. 2016 (arXiv 1606.05250) for exact match and F1. Yang et al. 2018 (arXiv 1809.09600, HotpotQA)
-for the F1 of "yes" and "no", which is 0 or 1.
+Sources: exact match and F1 are from SQuAD (arXiv 1606.05250). The rule that the F1 of "yes" and "no" is 0 or 1 is from
+HotpotQA (arXiv 1809.09600).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class QuestionAnswering(Verifier):
     the score is at least the value of this option. The gold answer's field may contain a list of accepted answers. The
     time is linear in the length of the response.
 
-    ``take`` selects the answer in the response. ``tag``: the text in the last ``<answer>…</answer>``, even if the
-    response was truncated later. The text contains no other such tag. ``last_line``: the last line that is not blank.
+    ``take`` selects the answer in the response. ``tag``: the text in the last ``<answer>…</answer>`` without another
+    answer tag inside, even if the response was truncated later. ``last_line``: the last line that is not blank.
     ``whole``: the whole response. With ``last_line`` and ``whole``, a truncated response has no answer.
     """
 

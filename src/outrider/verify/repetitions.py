@@ -1,5 +1,5 @@
-r"""Handles repeated answers. Two boxes ``\boxed{1}`` mean 1. But two boxes ``\boxed{-2}`` mean the list ``-2, -2`` if
-the gold answer repeats -2."""
+r"""Decides whether a repeated answer counts once. Two boxes ``\boxed{-2}`` usually mean one answer -2. If the gold
+answer has equal members too, the two boxes mean the list ``-2, -2``."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 r"""Detects formulas that equal another formula except for rewritten numbers, such as \sqrt{243-1} for \sqrt{242}.
 
-Each number of the known formula may be replaced by an expression without variables that has the same value, for example
-5 by (6-1), \frac{5 \cdot 7}{7} or \sqrt{25}. Nested sums and products are flattened in both formulas, so several
-summands may replace one number. The other formula may have extra operands. Nothing else is evaluated, so 20+5 is not a
-rewriting of 9+16 although both are 25.
+Each number of the original formula may be replaced by an expression without variables that has the same value. For
+example, 5 may be replaced by (6-1), \frac{5 \cdot 7}{7} or \sqrt{25}. Nested sums and products are flattened in both
+formulas, so several summands may replace one number. The rewritten formula may also have additional operands. Nothing
+else is evaluated, so 20+5 is not a rewriting of 9+16 although both are 25.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _holds_all(parts: Sequence[Tree], known: Sequence[Tree], kind: str) -> bool:
 
 def _writing(parts: Sequence[Tree], known: Tree, kind: str) -> tuple[int, ...] | None:
     """Return the indices of the operands in ``parts`` that replace the operand ``known`` of the other formula. An equal
-    operand is preferred. If there is none, as few operands as possible are chosen."""
+    operand is preferred. If ``parts`` contains no equal operand, as few operands as possible are chosen."""
     exact = next((i for i, part in enumerate(parts) if part.key == known.key), None)
     if exact is not None:
         return (exact,)

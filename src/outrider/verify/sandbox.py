@@ -170,13 +170,13 @@ class Sandbox:
         self.close()
 
     def send(self, value: Any) -> None:
-        """Send plain data to the guest."""
+        """Send plain data to the process in the sandbox."""
         self._watch.asked()
         with contextlib.suppress(EOFError):  # the sandbox has ended; receive() raises the reason
             self._frames.send(dumps(value))
 
     def receive(self) -> Any:
-        """Return the next message from the guest."""
+        """Return the next message from the process in the sandbox."""
         try:
             return loads(self._frames.receive(LARGEST_REPLY))
         except TimeoutError:

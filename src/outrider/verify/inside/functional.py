@@ -25,8 +25,8 @@ def verify_calls(tested: TestedProgram, job: dict[str, Any]) -> dict[str, Any]:
         tested: the program.
         job: a mapping with ``function`` (the function's name, or an empty text), ``cases``, ``tolerance`` and ``case``
             (whether upper and lower case are distinguished). Each of the ``cases`` has ``arguments``, ``spread`` and
-            ``expected`` (the accepted values). ``spread`` is an alternative to ``arguments``, or None. If the only
-            argument is a list, the test may mean this list as the list of all arguments; ``spread`` then has its
+            ``expected`` (the accepted values). ``spread`` is usually None. If a test gives a single list, it may be the
+            only argument, or its members may be the arguments. ``arguments`` then contains the list, and ``spread`` its
             members.
     """
     stage, at = "load", 0
@@ -85,8 +85,8 @@ def _function(tested: TestedProgram, method: bool, name: str) -> Any:
 def _takes_one(function: Any, method: bool) -> bool:
     """Return whether a function can take exactly one argument.
 
-    The answer decides how a function is called if a test does not say whether its list is one argument or all
-    arguments. The program learns no expected value from this check.
+    If a test gives a list that may be one argument or all arguments, such a function is called with the list as its one
+    argument. The program learns no expected value from this check.
     """
     try:
         code, defaults = function.__code__, function.__defaults__ or ()

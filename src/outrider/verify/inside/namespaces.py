@@ -184,8 +184,8 @@ def _mount(source: str | None, target: str, kind: str | None, flags: int, option
 
 
 def _wait_outside(child: int) -> None:
-    """Wait outside the namespaces until the first process ends, and never return. When the first process ends, the
-    kernel ends all processes inside."""
+    """Wait outside the namespaces until the process ``child`` ends, and exit with its status. ``child`` is process 1 of
+    the process namespace, so the kernel then ends all processes inside."""
     os.closerange(0, 3)
     ended, status = 0, 0
     while not ended:  # a pending SIGCHLD may come from the helper process

@@ -1,9 +1,13 @@
 """Installs a system call filter for all processes in the sandbox, against attacks that namespaces do not prevent.
 
-Namespaces leave three attacks open. Some address families ignore the network namespace: ``AF_VSOCK`` reaches the host
-of a virtual machine. Some calls let a process affect another process of the same user. In containers, a process may
-create new namespaces. The filter is a classic BPF program that checks the number and arguments of each call
-(seccomp(2)). It cannot be removed, and all descendants inherit it.
+Namespaces do not prevent three attacks:
+
+- Some address families ignore the network namespace: ``AF_VSOCK`` reaches the host of a virtual machine.
+- Some calls let a process affect another process of the same user.
+- In a container, a process in the sandbox could create new namespaces.
+
+The filter is a classic BPF program that checks the number and arguments of each call (seccomp(2)). It cannot be
+removed, and all descendants inherit it.
 """
 
 from __future__ import annotations

@@ -112,8 +112,8 @@ def _error_text(error: BaseException) -> str:
 
 
 def _line(test: int) -> int:
-    """Return the number of the innermost test line in the current exception's traceback; 0 if the traceback has no test
-    line."""
+    """Return the line of the test at which the current exception occurred, directly or in a called function. If the
+    traceback contains no line of the test, return 0."""
     trace, line = sys.exc_info()[2], 0
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == f"test {test}":
