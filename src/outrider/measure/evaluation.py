@@ -161,7 +161,7 @@ def by_level(tallies: Sequence[Tally]) -> dict[str, list[Tally]]:
     has the problems with neither a level nor a test set.
 
     Degenerate cases: the result is empty if no problem has a level. A problem that has a test set but no level is
-    excluded; :func:`by_test_set` includes it.
+    excluded.
     """
     known = [t for t in tallies if t.label or not t.test_set]
     labels = sorted({t.label for t in known}, key=_natural)
