@@ -115,7 +115,7 @@ class SafeStop:
 
     @contextmanager
     def handled(self) -> Iterator[None]:
-        """Context manager in which SIGTERM is recorded."""
+        """Context manager in which SIGTERM does not end the process, but sets ``requested``."""
         if not _in_main_thread():
             yield
             return

@@ -59,7 +59,7 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         model, reward_funcs, args, *others, **options: arguments of ``GRPOTrainer``; ``args`` is required.
         recipe: a ``Recipe``, or a name or YAML file for ``load_recipe``. ``args`` must agree with the recipe, as in
             ``GRPOConfig(..., **grpo_config(recipe))``.
-        chain: a credit chain instead of a recipe; ``args`` then sets all other parts of the method.
+        chain: a credit chain, instead of a recipe. The loss and the sampling options then come from ``args`` alone.
         success_at: minimum reward of a success. If None, every reward must be a value in the recipe's ``reward``
             section. With a ``chain``, rewards must then be 0 and 1, or -1 and 1.
 

@@ -83,11 +83,11 @@ class CarriedChain(NamedTuple):
 
 
 def _reads(links: Sequence[Link]) -> tuple[str, ...]:
-    """Return the names of the inputs that the chain reads: log-probabilities, entropies, both or neither. The inputs
-    are found by running the chain on an example group.
+    """Return which token data the advantage components ``links`` read: log-probabilities, entropies, both or neither.
+    To find this out, the components are run on an example group.
 
     Raises:
-        UserError: the chain needs data other than log-probabilities and entropies.
+        UserError: the components need data other than log-probabilities and entropies.
     """
     if stage := stage_of(split(links).baseline):
         raise UserError(
@@ -111,7 +111,7 @@ def _reads(links: Sequence[Link]) -> tuple[str, ...]:
 
 
 def _refuse_args(links: Sequence[Link], args: Any) -> None:
-    """Raise UserError for the first ``GRPOConfig`` value that would undo or ignore the chain's advantages."""
+    """Raise UserError for the first ``GRPOConfig`` value that conflicts with the advantage components ``links``."""
     before, baseline, _ = split(links)
     limit = next((link.response_limit for link in before if link.response_limit is not None), None)
     for found, sentence in (

@@ -155,7 +155,7 @@ def _core() -> Any:
 
 
 def _refuse_if_verl_has_too_little(links: Sequence[Link]) -> None:
-    """Run the chain on example rows, and raise UserError if the chain needs data that verl does not provide."""
+    """Run the advantage components ``links`` on example rows. Raise UserError if they need data that verl lacks."""
     if stage := stage_of(split(links).baseline):
         raise UserError(f"this chain compares with the rollouts of a stage {stage!r}, which verl does not draw")
     members = worked_group().members

@@ -30,12 +30,11 @@ _PADDING = "pad"  # uid prefix of rows that verl adds to fill a batch; such rows
 
 
 class AdvantageRow(NamedTuple):
-    """The stored advantages and reward of a row. When verl's trainer asks for the advantages, its row must have this
+    """The advantages and the reward that are stored for one rollout. Verl's row of the same rollout must have the same
     reward, and one trained token per advantage.
 
     Attributes:
-        reward: the row's reward. The reward is 0 if the verifier failed, because a NaN would make verl's mean rewards
-            NaN.
+        reward: the rollout's reward; 0 if the verifier failed, because a NaN would make verl's mean rewards NaN.
     """
 
     advantages_N: Floats
@@ -43,7 +42,7 @@ class AdvantageRow(NamedTuple):
 
 
 class RecipeAdvantages:
-    """The rows of one step by ``uid``, and an estimator that looks up their advantages."""
+    """Stores the advantages of one step's rows, keyed by ``uid``. Verl's trainer reads them through ``estimator``."""
 
     def __init__(self) -> None:
         self._rows: dict[str, AdvantageRow] = {}
@@ -99,8 +98,8 @@ def reward_of(row: WeightedRow) -> float:
 def advantages_for(
     rows: Sequence[WeightedRow], objective: ObjectiveOptions, denominators: Denominators, max_tokens: int
 ) -> list[Floats]:
-    """Return the advantages of each row's trainable tokens. With ``denominators.weighted``, verl only sums the token
-    losses, so each advantage is multiplied by the weight that its token has in the loss.
+    """Return the advantages of each row's trainable tokens. With ``denominators.weighted``, verl sums the token losses
+    without weights. Therefore, each advantage is multiplied by the weight of its token in the recipe's loss.
     """
     advantages = [row.advantages_N[row.trainable_N] for row in rows]
     if not denominators.weighted:

@@ -16,12 +16,12 @@ from outrider.tasks.heldout import heldout_problems
 class TaskProblems(Dataset[dict[str, Any]]):
     """The class for verl's ``data.custom_cls``. Verl reads the data set in batches, and counts each batch as a step.
 
-    A training item is only a placeholder, since the recipe's stages choose the problems later, and may skip problems or
-    add others. A validation item represents the held-out problem with the same index.
+    A training item is only a placeholder: Outrider chooses the problems of a step later, as the recipe says. A
+    validation item represents the held-out problem with the same index.
 
     Args:
         data_files: ``train`` or ``heldout``.
-        config: verl's ``data`` section, with the recipe in ``outrider``.
+        config: verl's ``data`` section; its key ``outrider`` has the recipe.
     """
 
     def __init__(

@@ -44,8 +44,8 @@ def micro_batches(rows: Sequence[Sized], tokens: int, shares: bool = True) -> li
 
     Args:
         shares: whether a context that several rows of a micro-batch share is computed only once
-            (:mod:`outrider.model.packing`). If so, the context counts in full only for the first of these rows. For
-            each other row, a quarter of the context's tokens count, for attention to the context.
+            (:mod:`outrider.model.packing`). If so, the context counts in full for the first of these rows. For each
+            other row, it counts as a quarter of its tokens, the cost of attention to it.
     """
     return _filled(_ordered(rows, shares), tokens, shares)
 

@@ -38,9 +38,9 @@ class HeldModel(Protocol):
         ...
 
     def idle(self, mine: int) -> Iterator[Tensor]:
-        """Yield a loss of 0 for each pass that this rank lacks. In a sharded model, all ranks must run the same number
-        of passes, so a rank with fewer passes (``mine``) calls ``backward`` on these losses. The losses depend on all
-        trained parameters.
+        """Yield losses of 0, so that all ranks of a sharded model run the same number of passes. ``mine`` is the number
+        of this rank's passes. If another rank has more, this rank calls ``backward`` on one such loss per missing pass.
+        The losses depend on all trained parameters.
         """
         ...
 

@@ -117,7 +117,7 @@ class LearnOptions(Options):
 
     @property
     def tokens_of_a_pass(self) -> int:
-        """``micro_tokens`` as a number: ``MICRO_TOKENS`` for ``auto``."""
+        """The value of ``micro_tokens``; if this option is ``auto``, the default ``MICRO_TOKENS``."""
         return MICRO_TOKENS if self.micro_tokens == AUTO else self.micro_tokens
 
     @property

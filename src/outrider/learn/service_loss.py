@@ -19,9 +19,8 @@ def named_loss(options: ObjectiveOptions) -> NamedLoss | None:
     """Return the Tinker protocol's built-in loss that has the same gradient as an objective; None if there is no such
     loss.
 
-    The off-policy correction, the weights of streams and a selection that only excludes tokens do not affect the choice
-    of the loss, since these factors multiply the advantages. Outrider's objective bounds log ratios to ±20; services do
-    not bound log ratios.
+    Options that only multiply advantages, such as importance weights or a rule that excludes tokens, do not affect the
+    choice of the loss. Outrider's objective bounds log ratios to ±20; services do not bound log ratios.
 
     >>> named_loss(ObjectiveOptions(surrogate={"clip": [0.2, 0.28]}))
     NamedLoss(name='ppo', config={'clip_low_threshold': 0.8, 'clip_high_threshold': 1.28})

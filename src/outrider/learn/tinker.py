@@ -10,8 +10,8 @@ any other objective is a weighted sum of gradients of log-probabilities:
 Therefore, the service returns log-probabilities, Outrider computes the factors in float64, and the service gets the
 loss :math:`-\sum_t \rho_t a_t` with :math:`a_t = -\partial L / \partial \log\pi_t` and old log-probabilities equal to
 the current log-probabilities. Then :math:`\rho = 1`, and the gradient is the sum above. For such an objective, training
-costs one additional forward pass. The protocol's weighted cross-entropy is not used: a service that averages a row's
-losses divides by the sum of the weights. This sum may be close to 0 or negative.
+costs one additional forward pass. The protocol's weighted cross-entropy is not used, because a service may divide a
+row's loss by the sum of the row's weights. Here, this sum can be close to 0 or negative.
 """
 
 from __future__ import annotations
@@ -198,7 +198,9 @@ class TinkerLearner:
 
 
 def _factors(row: WeightedRow) -> NDArray[np.float64]:
-    """Return the advantage of each of the row's ``token_ids``, multiplied by all weights of row and token."""
+    """Return the advantage of each response token times its weights: the row's weight, the importance weight and the
+    0/1 masks.
+    """
     factors_N = row.weight * row.trainable_N * row.advantages_N
     for given in (row.importance_N, row.keeps_N):
         if given is not None:

@@ -1,4 +1,5 @@
-"""Metrics of verified rollouts: pass@k, majority vote and greedy success, with confidence intervals.
+"""Metrics of verified rollouts: pass@k, and the accuracy of majority vote and greedy decoding, with confidence
+intervals.
 
 This package needs only NumPy. Tables are in :mod:`outrider.measure.table`, which must be imported separately because it
 needs rich.

@@ -67,12 +67,13 @@ def find_bend(
        straight line. Two segments always fit better, so the statistic is compared with its values for ``resamples``
        simulated curves without a bend. A simulated curve is the straight line plus resampled residuals of the *two*
        segments. Residuals of the straight line would be too large if there is a bend.
-    2. *Where is the bend, and how steep are the segments?* The intervals come from fits to ``resamples`` simulated
-       curves with a bend. Each of these curves is the fitted two segments plus resampled residuals.
+    2. *Where is the bend, and how steep are the segments?* The confidence intervals of the bend and of the slopes come
+       from fits to ``resamples`` simulated curves with a bend. Each of these curves is the fitted two segments plus
+       resampled residuals.
 
     The curve ``levels off`` if the bend is significant and the late slope is at most ``plateau`` times as steep as the
-    early slope. Falling curves, such as entropy, are handled in the same way. If the bend is the first or the last
-    candidate, the true bend may be outside the middle 80 % of the curve.
+    early slope. Falling curves, such as entropy, are handled in the same way. If the bend is found at an end of the
+    middle 80 % of the curve, the true bend may be further out.
 
     Degenerate cases: points with NaN or infinity in x or y are excluded and counted. An exactly straight curve has no
     bend. The p-value is never below 1 / (resamples + 1).
@@ -147,8 +148,8 @@ class _Candidates:
         return np.asarray(self.line(y_N) + (y_N @ unit_N) * unit_N, dtype=np.float64)
 
     def gain(self, y_BN: Floats) -> Floats:
-        """Return, for each curve (row of ``y_BN``), by which share the best bend reduces the squared error of the
-        straight line.
+        """Return the fraction of the straight line's squared error that the best fit with a bend removes, for each
+        curve (row of ``y_BN``).
         """
         removed_B = np.square(y_BN @ self.unit_KN.T).max(axis=1)
         total_B = np.square(y_BN - y_BN.mean(axis=1, keepdims=True)).sum(axis=1)

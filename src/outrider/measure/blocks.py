@@ -48,8 +48,8 @@ def block_length(residuals_N: Floats) -> int:
 
     .. math:: \ell = \Big\lceil \Big(\frac{2 \rho}{1 - \rho^2}\Big)^{2/3} n^{1/3} \Big\rceil
 
-    with the lag-1 autocorrelation :math:`\rho` and :math:`n` points. For the mean of a first-order autoregressive
-    process, this length minimises the error of the estimated variance. The length is 1 (single residuals) if the
+    with the lag-1 autocorrelation :math:`\rho` and :math:`n` points. For a first-order autoregressive process, blocks
+    of this length estimate the variance of the mean with the smallest error. The length is 1 (single residuals) if the
     autocorrelation is not positive, and never more than a quarter of the points.
 
     Source: Carlstein 1986, "The use of subseries values for estimating the variance of a general statistic from a

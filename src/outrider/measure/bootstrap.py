@@ -52,9 +52,9 @@ def bootstrap_mean(
     The values of one problem are correlated, so they are always drawn together. The mean of a resample is over all
     values in the resample.
 
-    Degenerate cases: NaN values are excluded, and ``problems`` counts only problems with a known value. The interval is
-    NaN for ``resamples = 0`` or fewer than two problems. If all values are equal, the interval has width 0, which is
-    too narrow; docs/intervals.md shows the simulated coverage in this and other cases.
+    Degenerate cases: NaN values are excluded. The result's ``problems`` counts only problems with a value other than
+    NaN. The interval is NaN for ``resamples = 0`` or fewer than two problems. If all values are equal, the interval has
+    width 0, which is too narrow; docs/intervals.md shows the simulated coverage in this and other cases.
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13; cluster bootstrap: Davison and
     Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8.

@@ -66,8 +66,8 @@ class Lexicon:
 
     @staticmethod
     def of(data: Mapping[str, Any], where: str = "lexicon") -> Lexicon:
-        """Create a lexicon from ``words`` and ``patterns`` for each category, in the format that the built-in file
-        describes.
+        """Create a lexicon from ``words`` and ``patterns`` for each category. The comments at the top of
+        ``lexicon.yaml`` describe this format.
 
         Raises:
             UserError: the data do not have this format, or contain an unknown key, an empty category or an invalid

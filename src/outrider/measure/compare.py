@@ -77,8 +77,8 @@ def compare(before: Evaluation, after: Evaluation) -> Comparison:
 
 
 def paired(before: Evaluation, after: Evaluation) -> list[tuple[Tally, Tally]]:
-    """Return the counts of responses before and after, for each problem that both evaluations have, in the order of
-    ``before``.
+    """Return a pair of tallies (before, after) for each problem that both evaluations have, in the order of ``before``.
+    A tally has a problem's counts of responses and of successes.
     """
     known = {tally.problem: tally for tally in after.tallies}
     return [(tally, known[tally.problem]) for tally in before.tallies if tally.problem in known]
@@ -100,9 +100,9 @@ def _entropy(pairs: Sequence[tuple[Tally, Tally]], resamples: int, seed: int) ->
     """Return the difference in mean entropy. Each mean gives all tokens equal weights: it is the sum of entropies over
     the number of tokens.
 
-    The bootstrap needs one value per problem. A problem's value is ``r + (nats - r * tokens) / mean(tokens)``, with the
-    mean entropy ``r``, and with the problem's sum of entropies ``nats`` and number of tokens. The mean of these values
-    is ``r``.
+    The bootstrap needs one value per problem: ``r + (nats - r * tokens) / m``. Here, ``nats`` and ``tokens`` are the
+    problem's sum of entropies and number of tokens. ``r`` is the mean entropy per token and ``m`` the mean number of
+    tokens per problem, both over all problems. The mean of the values is ``r``.
     """
     known = [pair for pair in pairs if all(t.entropy_tokens for t in pair)]
     if not known:

@@ -1,5 +1,5 @@
-"""Tests whether the pass@1 of two models differs, on how few problems the difference depends, and how many problems or
-samples are needed to detect it.
+"""Compares the pass@1 of two models: whether the difference is significant, how few problems this result depends on,
+and how many problems or samples are needed to detect the difference.
 """
 
 from __future__ import annotations

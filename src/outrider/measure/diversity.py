@@ -73,11 +73,11 @@ def text_diversity(
         \text{overlap}(i) &= \Big( \prod_{n=1}^{N} p_n(i) \Big)^{1/N} \qquad
         \text{novelty}(i) = \sum_{g:\, c_j(g) = 0\, \forall j} c_i(g) \Big/ \sum_g c_i(g) \quad (n = N)
 
-    where ``N`` is the parameter ``order``. Overlap is the BLEU score of a response with all other responses as
-    references, as in self-BLEU. Overlap has no brevity penalty, since one of many references usually has a similar
-    length. Overlap has no smoothing: if one :math:`p_n` is 0, the overlap is 0. Overlap is 1 if another response
-    contains the whole response. Overlap is 0 if no other response contains any n-gram of length ``order``; novelty is
-    the share of these n-grams that no other response has.
+    ``N`` is the parameter ``order``, the length of the longest n-grams. Overlap is the BLEU score of a response with
+    all other responses as references, as in self-BLEU. Overlap has no brevity penalty, since one of many references
+    usually has a similar length. Overlap has no smoothing: if one :math:`p_n` is 0, the overlap is 0. Overlap is 1 if
+    another response contains the whole response. Overlap is 0 if no other response contains any n-gram of length
+    ``order``; novelty is the share of these n-grams that no other response has.
 
     ``responses`` are token ids (arrays or lists) or words (lists of strings, see :func:`words`). ``problem_R`` contains
     the problem of each response. If None, all responses are to one problem. The time is O(tokens log tokens) for each
@@ -171,9 +171,9 @@ def _counts(gram_T: Ints, owner_T: Ints, R: int) -> tuple[Floats, Floats, Floats
     """Count three things for each response: all its n-grams, the n-grams that other responses share (clipped as in
     BLEU), and the n-grams that no other response has.
 
-    Clipping needs, for every n-gram of a response, the largest count of the n-gram in the other responses. For the
-    response that has the n-gram most often, this value is the second-largest count over all responses. For all other
-    responses, it is the largest count. Therefore, one sort is enough for all n-grams and responses.
+    Clipping needs, for every n-gram of a response, the largest count of the n-gram in any *other* response. For this,
+    the two largest counts of each n-gram are enough: the response that has the largest count needs the second largest.
+    Therefore, all n-grams and responses need only one sort.
     """
     if not len(gram_T):
         return np.zeros(R), np.zeros(R), np.zeros(R)

@@ -157,11 +157,11 @@ def of_tallies(tallies: Sequence[Tally], resamples: int = 2000, seed: int = 0) -
 
 
 def by_level(tallies: Sequence[Tally]) -> dict[str, list[Tally]]:
-    """Group tallies by the difficulty level of their problem (:attr:`Tally.label`), in natural order. Problems without
-    a level have the key ``""``.
+    """Group tallies by the difficulty level of their problem (:attr:`Tally.label`), in natural order. The key ``""``
+    has the problems with neither a level nor a test set.
 
-    Degenerate cases: the result is empty if no problem has a level. Problems of a test set that have no level are
-    excluded, since :func:`by_test_set` groups them.
+    Degenerate cases: the result is empty if no problem has a level. A problem that has a test set but no level is
+    excluded.
     """
     known = [t for t in tallies if t.label or not t.test_set]
     labels = sorted({t.label for t in known}, key=_natural)

@@ -46,7 +46,7 @@ class Profile:
     """Means of a quantity, one for each group of tokens.
 
     Attributes:
-        groups: name of each group, or the bin's midpoint if the groups are bins of a number.
+        groups: name of each group; for bins of a numeric quantity, such as entropy, the bin's midpoint.
         means: one mean per group.
         excluded: number of tokens that are NaN or belong to no group.
         owners_R: sorted ids of the responses with a token in any group.

@@ -104,7 +104,8 @@ class Shaped(NamedTuple):
         z_responses: number of shaped responses with a z-score. A z-score needs reference responses of different
             lengths.
         ratio: mean ratio of a shaped response's length to the mean length of its reference responses.
-        ratio_responses: number of shaped responses whose reference has a mean length above 0.
+        ratio_responses: number of shaped responses with a ratio. A ratio needs reference responses whose mean length is
+            above 0.
     """
 
     reference: str
@@ -135,8 +136,8 @@ def shaped_lengths(
 
     ``success_R`` is 1 or 0, or NaN if the response could not be verified. NaN lengths are excluded everywhere.
     Degenerate cases: a reference with zero deviation (one response, or equal lengths) gives no z-score. A reference
-    without responses gives neither z-score nor ratio. ``z_responses`` and ``ratio_responses`` count the remaining
-    responses.
+    without responses gives neither z-score nor ratio. ``z_responses`` counts the responses with a z-score, and
+    ``ratio_responses`` those with a ratio.
 
     Raises:
         ValueError: the arrays differ in length.
@@ -195,7 +196,7 @@ class Drift(NamedTuple):
 def drift(step_S: ArrayLike, value_S: ArrayLike) -> Drift:
     r"""Fit a line to a metric, such as mean length, over :math:`\log_2` of the training step, by least squares.
 
-    The logarithm of the step suits metrics that change fast early in training and slowly later. The standard error
+    With this logarithm, a line fits a metric that changes fast early in training and slowly later. The standard error
     assumes independent residuals. Residuals of neighbouring steps are correlated, so the true standard error may be
     about twice as large.
 

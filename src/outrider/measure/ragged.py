@@ -40,14 +40,14 @@ def owners(lengths_R: ArrayLike) -> Ints:
 
 
 def relative_bins(lengths_R: ArrayLike, bins: int, starts_R: ArrayLike = 0) -> Ints:
-    r"""Return the relative-position bin of every token, with ``bins`` equal bins per response.
+    r"""Return the relative-position bin of every token, with ``bins`` equal bins per response. The token at position t
+    of a response with L tokens is in the bin
 
     .. math:: \lfloor t \cdot \mathrm{bins} / L \rfloor, \qquad t = 0, \ldots, L - 1
 
-    In the formula, t is the position of a token in its response, and L is the length of the response. If a response
-    continues a prefix of another rollout, ``starts_R`` is the length of the prefix. This length is added to t and L,
-    but tokens of the prefix are not in the result. A response with fewer tokens than ``bins`` leaves some bins empty.
-    The token of a one-token response is in the first bin.
+    If a response continues a prefix of another rollout, ``starts_R`` is the length of the prefix. This length is added
+    to t and L, but tokens of the prefix are not in the result. A response with fewer tokens than ``bins`` leaves some
+    bins empty. The token of a one-token response is in the first bin.
 
     Raises:
         ValueError: ``bins < 1``.
@@ -93,10 +93,11 @@ def quantile_groups(values_N: ArrayLike, edges: tuple[float, ...] = (0.2, 0.8)) 
 
 
 def highest(values_N: ArrayLike, share: float = 0.2) -> Flags:
-    r"""Mark the highest ``share`` of the values: the top :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)` values.
+    r"""Return True for the highest ``share`` of the values: the top :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)`
+    values.
 
-    NaN values are never marked, and do not count in N, the number of values. If values tie for the last place, all tied
-    values are marked.
+    The result is False for NaN values, which do not count in N, the number of values. If values tie for the last place,
+    the result is True for all tied values.
 
     Raises:
         ValueError: ``share`` is not in (0, 1].

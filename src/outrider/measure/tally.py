@@ -90,8 +90,8 @@ class Tally:
 
     @property
     def label(self) -> str:
-        """``TEST_SET/LEVEL``, such as ``math/5``, since test sets have different difficulty levels; only the level if
-        there is no test set, and "" if there is no level.
+        """The problem's difficulty level, such as ``5``, or "" if it has none. If the problem belongs to a test set,
+        the name of the test set comes first: ``math/5``.
         """
         return f"{self.test_set}/{self.level}" if self.test_set and self.level else self.level
 

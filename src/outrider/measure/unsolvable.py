@@ -170,9 +170,9 @@ class PassRates:
         .. math:: \sum_P \Big[ 1 - \prod_{i=k_P}^{k_P + m - 1} \frac{b + i}{a + b + i} \Big]
 
         ``samples`` has the number :math:`k_P` of rollouts of each unsolved problem, all of which failed. After
-        :math:`k` failures, the distribution of a problem's pass rate is Beta(a, b + k). A beta distribution assumes
-        that every problem is solved with enough rollouts, so the result depends on ``more``. To check the result,
-        sample ``more`` rollouts of each problem.
+        :math:`k` failures, the distribution of a problem's pass rate is Beta(a, b + k). Under a beta distribution, no
+        pass rate is exactly 0, so for a large ``more`` the result approaches the number of unsolved problems. To check
+        the result, sample ``more`` rollouts of each problem.
         """
         samples_P = np.asarray(samples, dtype=np.int64)
         log_M = self._log_missed(int(samples_P.max(initial=0)) + more)

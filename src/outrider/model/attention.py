@@ -154,8 +154,8 @@ class Packed:
         return (out_EHD if self._firsts_T is None else out_EHD.index_select(0, self._firsts_T))[None]
 
     def _repeated(self, x: Tensor) -> Tensor:
-        """Convert ``[1, H, T, D]`` to ``[E, H, D]``: a context that sequences share is stored once in ``T`` tokens, and
-        is copied for each of these sequences in ``E`` tokens.
+        """Convert ``[1, H, T, D]`` to ``[E, H, D]``, by copying a shared context for each sequence that shares it.
+        ``T`` counts the context's tokens once, and ``E`` counts them once per sequence.
         """
         x_THD = x[0].transpose(0, 1)
         return x_THD if self._places_E is None else x_THD.index_select(0, self._places_E)

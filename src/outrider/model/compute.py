@@ -20,13 +20,13 @@ class ComputePath(NamedTuple):
     ========  ======================================  ===========================================================
 
     Attributes:
-        name: fused, packed or plain.
-        left_pads: if ``name`` is plain, whether contexts of different lengths are decoded together, left-padded as in
-            ``generate``. If False, only contexts of equal length are decoded together, without a mask, because some
-            models ignore masks.
+        name: fused, packed or plain, as in the table.
+        left_pads: only for the plain path: whether contexts of different lengths are left-padded and decoded together.
+            If False, only contexts of equal length are decoded together, without a mask, because some models ignore
+            masks.
         keeps: whether the sampler reuses a rollout's KV cache between turns. If False, the whole context is prefilled
             in every turn.
-        compiled: if ``name`` is fused or packed, whether the LM head is compiled (``learn.compile``).
+        compiled: only for the fused and packed paths: whether the LM head is compiled (option ``learn.compile``).
     """
 
     name: PathName

@@ -1,4 +1,4 @@
-"""Computes log-probabilities and entropies of rows' ``token_ids``, the tokens after the context, in one pass."""
+"""Computes the log-probability and the entropy of each response token, for several sequences in one pass."""
 
 from __future__ import annotations
 

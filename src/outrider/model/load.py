@@ -106,8 +106,8 @@ class Policy(NamedTuple):
         return list(self.tokenizer.batch_decode([[int(i)] for i in ids], clean_up_tokenization_spaces=False))
 
     def attention(self, rollout: Rollout, starts: Sequence[int]) -> NDArray[np.float64]:
-        """Return the mean attention between the steps of a response, whose first tokens are at the positions
-        ``starts``; see :class:`outrider.explore.view.Engine`.
+        """Return the mean attention between the steps of a response. ``starts`` has the positions of the steps' first
+        tokens; see :class:`outrider.explore.view.Engine`.
 
         Raises:
             UserError: ``path.name`` is ``"plain"`` (the model's own forward pass), which does not return attention

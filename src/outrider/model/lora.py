@@ -97,7 +97,7 @@ def _checked_targets(model: PreTrainedModel, targets: Sequence[str], known: Sequ
 
 @torch.no_grad()
 def merged(model: PreTrainedModel) -> PreTrainedModel:
-    """Return a model without adapter layers, whose weights have the adapter of ``model`` merged. Weights that have no
+    """Return a model without adapter layers: the adapter of ``model`` is merged into the weights. Weights that have no
     adapter are shared with ``model``, not copied.
     """
     plain = without_adapter(model)
@@ -152,8 +152,8 @@ def adapter_outputs(model: PreTrainedModel) -> dict[str, torch.nn.Parameter]:
 
 
 def foldable(layer: torch.nn.Module) -> bool:
-    """Whether :func:`folded` supports a layer: a plain linear layer without an adapter, or with this module's adapter
-    only.
+    """Whether :func:`folded` supports a layer: a plain linear layer that has no adapter, or only the adapter that
+    Outrider adds.
     """
     plain = getattr(layer, "base_layer", layer)
     return type(plain) is torch.nn.Linear and (plain is layer or set(getattr(layer, "lora_A", ())) == {_NAME})

@@ -58,8 +58,9 @@ def without_main() -> Iterator[None]:
     """Context manager in which new processes do not import the main script.
 
     By default, multiprocessing imports the main script in every new process, since the script may define the function
-    to call. This import runs the script again. Since all of Outrider's functions are in modules, a user's script does
-    not need ``if __name__ == "__main__"``.
+    to call. This import runs the script again, so scripts usually need the guard ``if __name__ == "__main__"``.
+    Outrider's processes call functions of Outrider's modules. Therefore, the import is skipped, and the guard is not
+    needed.
     """
     with _MAIN:  # otherwise, two trainings in two threads could restore the empty module
         main = sys.modules["__main__"]

@@ -1,8 +1,8 @@
 """Derives the seed of each random draw from names and numbers that do not depend on scheduling.
 
 For example, a rollout's seed is a hash of the run's seed, the group, the rollout's index in the group and, for a
-branch, the parent rollout and the position at which the branch starts. The seed does not depend on batch composition,
-order, group size or the number of processes.
+branch, the parent rollout and the position at which the branch starts. The seed does not depend on group size, on the
+number of processes, or on which rollouts are sampled together or earlier.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def identity_seed(*parts: int | str) -> int:
     ``("a", "bc")`` and ``("ab", "c")`` give different seeds, and so do ``1`` and ``"1"``.
 
     Raises:
-        TypeError: a part is neither an int nor a str. NumPy integers and bools are rejected as well, since they would
-            silently give other seeds.
+        TypeError: a part is neither an int nor a str. NumPy integers and bools are rejected as well, since
+            ``np.int64(1)`` and ``True`` would silently give other seeds than ``1``.
 
     >>> identity_seed(0, "a", "bc") == identity_seed(0, "ab", "c")
     False

@@ -1,5 +1,6 @@
-"""A request for rollouts of one problem. The stages under a recipe's ``explore`` make requests, and the sampler answers
-them."""
+"""A request for rollouts of one problem. A recipe's exploration stages, which decide what to sample, make requests, and
+the sampler answers them.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from outrider.record.verdict import Verdict
 class StopReason(StrEnum):
     """The reason why a rollout ended.
 
-    ``STOP``: the policy sampled an end-of-sequence token; ``TEXT``: the rollout's own tokens contain a stop text;
+    ``STOP``: the policy sampled an end-of-sequence token; ``TEXT``: the sampled text contains a stop string;
     ``LENGTH``: the response reached the token limit; ``CONTEXT``: the model's context was full. Only environments use
     ``DONE`` (the environment ended the episode), ``TURNS`` (the turn limit was reached) and ``ENVIRONMENT`` (the
     environment failed). ``LENGTH``, ``CONTEXT`` and ``TURNS`` are truncations.

@@ -1,4 +1,6 @@
-"""A weighted row is one sequence to train on, with the advantages of its own tokens and their weight in the loss."""
+"""A weighted row is one sequence to train on: a context and a response, with the response tokens' advantages and weight
+in the loss.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ class WeightedRow:
         entropies_N: float32, entropies of the sampling policy in nats; None if the sampler records none.
         seed: the rollout's seed.
         success: whether the verifier accepted the response.
-        reward: the rollout's reward; NaN if the rollout is unscorable or has no reward.
+        reward: the rollout's reward; NaN if the verifier failed or the rollout has no reward.
         importance_N: float64, importance weights of the policy term (:mod:`outrider.objective.correction`); None: all
             weights are 1.
         place: index of the row among the rows of its step; set by the learner.

@@ -1,5 +1,6 @@
-"""How a response was sampled: the sampling options, the distribution of log-probabilities, and what the prompt
-contained."""
+"""How a response was sampled: the sampling options, the distribution under which its log-probabilities are computed,
+and what the prompt contained.
+"""
 
 from __future__ import annotations
 

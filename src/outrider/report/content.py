@@ -63,8 +63,8 @@ class Figure:
 
     If ``kind`` is ``stack``, the figure plots shares that add up to 1. If ``kind`` is ``sets``, the figure draws
     overlapping sets, one per series. A region consists of the elements that lie in the same sets. In every series,
-    ``x`` has the names of all regions; ``y`` has the size of each region inside the series's set, and NaN for regions
-    outside. ``percent`` names the axes ("x", "y" or "xy") whose values are shares; the page shows these values as
+    ``x`` has the names of all regions. ``y`` has a region's size if the region lies inside the series's set, and NaN
+    otherwise. ``percent`` names the axes ("x", "y" or "xy") whose values are shares; the page shows these values as
     percentages.
     """
 
@@ -118,11 +118,10 @@ class ExampleNode:
     Attributes:
         id: id of the rollout.
         parent: id of the rollout from which this branch starts; None if the rollout starts at the prompt.
-        label: short caption with the rollout's index in the group, the exploration stage that requested it, its number
-            of tokens and its reward.
+        label: short caption, such as "3 · 0-uniform · 120 tokens · reward 1": index in the group, stage that requested
+            the rollout, number of tokens, and reward.
         outcome: the verifier's result, such as "correct"; "" if the rollout was not verified.
-        at: number of the parent's tokens before the branch point, not counting a prefix that the parent itself
-            continues.
+        at: number of tokens from the start of the parent's ``text`` to the branch point.
         cut: number of characters of the parent's ``text`` before the branch point; None if unknown.
         observed: ranges of ``text`` that an environment wrote.
     """

@@ -47,8 +47,8 @@ class RunData:
         notices: sentences about how the files were read, for example one for each file that could not be read.
         prompts: function that returns the available prompt texts, keyed by problem id, for runs whose column ``prompt``
             is null.
-        beginnings: function that returns the text of a rollout's first tokens, for several keys (step, rollout id,
-            number of tokens). A branch's prefix does not count. Rollouts whose text is unavailable are skipped.
+        beginnings: function that returns the text of the first ``n`` tokens of rollouts, keyed by (step, rollout id,
+            n). A branch's tokens are counted after its prefix. Rollouts whose text is unavailable are skipped.
         observed: function that returns the ranges of text that environments wrote, keyed by step and rollout id;
             rollouts without such ranges are skipped.
         folder: folder of the run; None for a file or a table in memory.

@@ -20,8 +20,8 @@ def open_any(path: Path, columns: Mapping[str, str] | None = None) -> RunData:
 
     Args:
         path: file or folder.
-        columns: for another framework's files: the name of the field that is read into each of Outrider's columns,
-            keyed by column (:func:`outrider.importers.read`).
+        columns: maps Outrider's columns to the fields of another framework's files, such as ``{"text": "completion"}``
+            (:func:`outrider.importers.read`).
 
     Raises:
         UserError: ``path`` does not exist, its format is not recognised, ``columns`` is given for a run, or ``path`` is

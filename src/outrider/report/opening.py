@@ -136,8 +136,8 @@ def _budget(run: RunData) -> TableBlock | None:
 
 
 def _trained_on(run: RunData, unit: str) -> str:
-    """Return a sentence on the share of tokens (or rollouts) sampled in training from which the policy learned; "" for
-    an evaluation."""
+    """For a training run, return a sentence on the share of its sampled tokens (or rollouts) that the policy was
+    trained on. For an evaluation, return ""."""
     if split(run) != "train":
         return ""
     used = cost_of(unit, "unused = ''")

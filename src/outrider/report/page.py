@@ -98,7 +98,8 @@ class PivotMark(NamedTuple):
     """A pivot: a position at which branches leave their parent rollout.
 
     Attributes:
-        at: number of the parent's tokens before the pivot, not counting a prefix that the parent itself continues.
+        at: number of the parent's tokens before the pivot. If the parent is itself a branch, the prefix that it
+            continues is excluded.
         branches: rollouts that branch at the pivot.
         before, after: the parent's text on both sides of the pivot; empty if the position in the text is unknown.
     """

@@ -143,7 +143,7 @@ def gather(run: RunData) -> RunData:
     A file with damage in the middle is skipped, and a sentence about it is added to ``notices``.
 
     Returns:
-        the run, with ``numbers`` set to the name of the table in memory.
+        the run; its attribute ``numbers`` is the name of the table in memory.
 
     Raises:
         UserError: every file is damaged.

@@ -26,14 +26,15 @@ NamedWeights = Iterator[tuple[str, Tensor]]
 class Sampler(Protocol):
     """Samples rollouts with the weights of the last sync.
 
-    A rollout depends only on the weights, its context, its sampling parameters and its seed, which is derived from the
-    rollout's position in the run (:mod:`outrider.record.identity`). Other requests and their order can change a rollout
-    only through rounding errors. Weights are checked after each sync (:class:`outrider.train.weight_sync.WeightSync`).
+    A rollout depends only on the weights, its context, its sampling parameters and its seed. The seed is derived from
+    ids, such as the rollout's index in its group (:mod:`outrider.record.identity`). Other requests and their order can
+    change a rollout only through rounding errors. Weights are checked after each sync
+    (:class:`outrider.train.weight_sync.WeightSync`).
 
     Attributes:
-        engines: number of engines in use. Each engine has its own copy of the weights, and every weight sync must check
-            all copies. Requests are assigned round-robin: the first of n engines gets requests 0, n, 2n, …, unless an
-            engine is lost.
+        engines: number of engines in use. Each engine has its own copy of the weights, so the check after a weight sync
+            must include every engine. Requests are assigned round-robin: the first of n engines gets requests 0, n, 2n,
+            …, unless an engine is lost.
         gives_entropies: whether rollouts include the entropy of every sampled token.
         notices: messages for the user that have not been printed yet. The caller prints them and clears the list.
     """

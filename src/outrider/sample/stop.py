@@ -165,7 +165,9 @@ def _automaton(stops: Sequence[bytes]) -> NDArray[np.int16]:
 
 
 def _per_token(step_SB: NDArray[np.int16], token_bytes: Sequence[bytes]) -> StateTable:
-    """Run the automaton from every state through every token's bytes. Each iteration handles one byte of all tokens."""
+    """Run the automaton from every state through every token's bytes. Each iteration handles one byte position, for all
+    tokens at once.
+    """
     lengths_V = np.array([len(b) for b in token_bytes])
     # longest tokens first, so that the tokens that have a further byte form one slice, and the loop runs over byte
     # positions instead of the vocabulary

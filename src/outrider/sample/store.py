@@ -103,7 +103,7 @@ class Store:
 
     @staticmethod
     def joined(parts: Sequence[Store]) -> Store:
-        """Concatenate stores of equal width along rows."""
+        """Return one store with the rows of all ``parts``, which must have equal widths."""
         if len(parts) == 1:
             return parts[0]
         whole = Store(torch.cat([p.starts_B for p in parts]), parts[0].columns, len(parts[0].keys))

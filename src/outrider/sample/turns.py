@@ -22,15 +22,15 @@ from outrider.sample.trajectory import Trajectory
 class TurnSampler:
     """Samples rollouts turn by turn.
 
-    A turn is the text that the policy samples up to an end token or a stop text. The text is sent to the rollout's
+    A turn is the text that the policy samples up to an end token or a stop string. The text is sent to the rollout's
     environment, and the reply is appended as observed tokens. All rollouts whose environments have replied are batched,
     even if they are in different turns, so a slow environment delays only its own rollout. Sampled tokens are never
     re-encoded from text, and only new observations are encoded.
 
     The first turn uses the rollout's seed, and a later turn uses a seed that depends on the rollout's id and on the
-    position of the turn's first token. If a rollout is a branch (continues a prefix of another rollout), the turns in
-    the prefix are sent to a new environment, whose replies must be the same tokens as in the prefix. All rollouts of a
-    group have environments with the same seed.
+    position of the turn's first token. A branch continues a prefix of another rollout. The turns in the prefix are sent
+    to a new environment, which must give the same replies again, token by token. All rollouts of a group have
+    environments with the same seed.
 
     A response has at most ``max_tokens`` tokens, including observations.
 

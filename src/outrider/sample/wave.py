@@ -189,7 +189,7 @@ class _Decoding:
         return self._sampled()
 
     def keep(self, kept: Kept, read: Sequence[Ids]) -> None:
-        """Put the cache rows that :meth:`_leave` has copied into the collection ``kept``. ``read`` has every row's
+        """Add to the collection ``kept`` the KV cache rows that :meth:`_leave` has copied. ``read`` has every row's
         context and sampled tokens."""
         held = set[int]()
         for parts, starts, rows in self.left:

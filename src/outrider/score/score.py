@@ -29,7 +29,8 @@ class Scored(NamedTuple):
 
     Attributes:
         rollouts: rollouts as plain data (:mod:`outrider.importers.plain`), with new verdicts and problem ids.
-        evaluation: pass@k, majority vote and other metrics. Response lengths are 0 if the dump has no token counts.
+        evaluation: pass@k, majority vote and other metrics. Response lengths are 0 if the saved generations have no
+            token counts.
         notes: sentences about how problems were matched, which rollouts were skipped, and how the file's verdicts
             differ from the new verdicts.
         models: one evaluation per model, if the file has responses from several models.
@@ -159,8 +160,8 @@ def _truncated(row: Mapping[str, Any]) -> bool:
 
 
 def _apart(taken: Sequence[tuple[Mapping[str, Any], Problem]], notes: list[str]) -> bool:
-    """Return whether the dump has different difficulty levels for responses to the same problem. Responses with a model
-    name are ignored."""
+    """Return whether responses to the same problem have different difficulty levels in the saved generations. Responses
+    with a model name are ignored."""
     levels: dict[str, set[str]] = {}
     for row, problem in taken:
         if row["model"] is None:

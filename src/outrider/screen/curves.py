@@ -1,4 +1,6 @@
-"""Plots the curves of a run: reward, entropy, groups by outcome, and pass@k before and after training."""
+"""Plots the curves of a run: reward, entropy, shares of solved, mixed and unsolved groups, and pass@k before and after
+training.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +52,9 @@ def curves_figure(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]]
     missing. A panel without any data shows the text "no data".
 
     Args:
-        rows: the rows of ``metrics.jsonl``. Each row has ``step`` and ``tokens`` (cumulative). The keys ``reward``,
-            ``entropy`` or ``surprisal``, ``solved``, ``mixed`` and ``unsolved`` are optional.
+        rows: the rows of ``metrics.jsonl``. Each row has ``step`` and ``tokens`` (cumulative). Optional keys:
+            ``reward``, ``entropy``, ``surprisal`` (an entropy estimate), and the shares of groups that are ``solved``,
+            ``mixed`` and ``unsolved``.
         evaluations: evaluations by step, from :meth:`outrider.measure.evaluation.Evaluation.to_json`.
     """
     from matplotlib.figure import Figure  # instead of pyplot, which has global state
@@ -76,7 +79,7 @@ def curves_figure(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]]
 
 
 def pass_at_k_figure(evaluation: Mapping[str, Any]) -> Figure:
-    """Plot an evaluation's pass@k against k, with its interval."""
+    """Plot an evaluation's pass@k against k, with confidence intervals."""
     from matplotlib.figure import Figure  # as above
 
     figure = Figure(figsize=(5.5, 3.5), dpi=130, layout="constrained")

@@ -110,7 +110,9 @@ class Progress:
         self._report()
 
     def stats(self, metrics: Mapping[str, float]) -> None:
-        """Show the latest metrics of a step: reward, entropy (or its estimate), and the shares of groups by outcome."""
+        """Show the latest metrics of a step: reward, entropy (or its estimate), and the shares of solved, mixed and
+        unsolved groups.
+        """
         known = {name: metrics[name] for name in _SHOWN if name in metrics}
         if "surprisal" in known:  # an entropy estimate, recorded only if the entropy is unknown
             del known["entropy"]

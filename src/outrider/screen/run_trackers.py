@@ -71,8 +71,8 @@ class RunTrackers:
 
 
 def evaluation_metrics(evaluation: Evaluation) -> dict[str, float]:
-    """Return an evaluation's metrics: pass@k for each measured k, greedy, majority, entropy and the truncated share.
-    Names begin with ``evaluate/``. Undefined values are excluded.
+    """Return an evaluation's metrics: pass@k for each measured k, the accuracy of greedy decoding and of majority vote,
+    the entropy, and the share of truncated responses. Names begin with ``evaluate/``. Undefined values are excluded.
 
     >>> from outrider.measure.evaluation import of_tallies
     >>> evaluation_metrics(of_tallies([], resamples=0))

@@ -85,7 +85,7 @@ class Screen:
         """Print a line for an evaluation.
 
         Raises:
-            UserError: the evaluation has no problems.
+            UserError: there are no held-out problems to evaluate.
         """
         overall = evaluation.overall
         if not overall.problems or not overall.pass_at:

@@ -91,8 +91,9 @@ def _at(what: str) -> str:
 
 
 def _counts(found: PairedRuns) -> str:
-    """Return sentences that count the problems on which ``found.other`` has a higher, lower or equal pass rate than
-    ``found.first``, those with a significant difference, and those that only one run has."""
+    """Return sentences with numbers of problems: how often ``found.other`` has a higher, lower or equal pass rate than
+    ``found.first``, and how often the difference is significant. Problems that only one run has are counted
+    separately."""
     decision = found.decision
     known = decision.won + decision.lost + decision.tied
     if not known:
@@ -118,8 +119,8 @@ def _counts(found: PairedRuns) -> str:
 
 
 def decided(found: PairedRuns) -> str:
-    """Return a sentence on the number of problems without which a significant difference would not be significant. If
-    the difference is not significant, say how much data would be needed to detect it."""
+    """If the difference is significant, return a sentence on how few problems the significance depends on. Otherwise,
+    return a sentence on how much data would be needed to detect the difference."""
     decision, what = found.decision, found.leading
     if math.isnan(decision.difference.value):
         return ""

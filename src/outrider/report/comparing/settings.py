@@ -55,8 +55,8 @@ def _facts(one: ComparedRun) -> dict[str, CellValue]:
 
 
 def _unequal(one: ComparedRun, budget: float) -> str:
-    """Return a sentence if a run cannot be compared at ``budget`` generated tokens (such as a run without training), or
-    if its last evaluation was earlier; otherwise ""."""
+    """Return a sentence if a run or its last evaluation is not compared at ``budget`` generated tokens, for example
+    because the run has no training; otherwise ""."""
     if math.isnan(budget):
         return ""
     if not len(one.tokens_S):

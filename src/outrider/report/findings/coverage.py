@@ -27,10 +27,11 @@ def find(run: RunData) -> Finding | None:
     """Check whether pass@1 rises and pass@k (at the largest available k) falls from the first to the last policy.
 
     Both changes are paired by problem, and are computed from the first and the last evaluation. If there are fewer than
-    two evaluations, training rollouts of the recipe's first stage (the first entry of ``explore``) are used. For each
-    problem that was sampled in several steps, the first of these steps is compared with the last. Training rollouts
-    have two biases: success is higher on trained problems, and a curriculum may choose problems by their outcomes. If
-    ``explore`` has a ``skip`` entry, which chooses problems by their outcomes, training rollouts are not used.
+    two evaluations, training rollouts are used, but only those from the first entry of the recipe's sampling plan
+    (``explore``). For each problem that was sampled in several steps, the first of these steps is compared with the
+    last. Training rollouts have two biases: success is higher on trained problems, and a curriculum may choose problems
+    by their outcomes. If ``explore`` has a ``skip`` entry, which chooses problems in this way, training rollouts are
+    not used.
 
     Raises:
         Lacking: see ``NEEDS``.

@@ -28,13 +28,14 @@ def find(run: RunData) -> Finding | None:
     r"""Compare the number of equal pairs within groups with the number that the sampling probabilities predict.
 
     Two independent samples are equal with the probability :math:`\sum_y p(y)^2 = E[p(y)]`. So the mean of :math:`p(y)`
-    over a group's responses is an unbiased estimate of the expected share of equal pairs. The excess is tested as a
-    mean of paired differences, clustered by problem. This test uses the groups in which every rollout has a
-    log-probability. If there is no such group, only the share of equal pairs is checked. All numbers refer to the last
-    quarter of the steps.
+    over a group's responses is an unbiased estimate of the expected share of equal pairs. The test is on the difference
+    between the observed and the expected share, with standard errors clustered by problem. This test uses the groups in
+    which every rollout has a log-probability. If there is no such group, only the share of equal pairs is checked. All
+    numbers refer to the last quarter of the steps.
 
-    Responses are compared only if the same entry of the recipe's ``explore`` requested them and they continue the same
-    text (the prompt, or the same prefix of another response). Equal texts with different tokens count as equal.
+    Two responses are compared only if they continue the same text: the prompt, or the same prefix of another response.
+    They must also come from the same entry of the recipe's sampling plan (``explore``). Equal texts with different
+    tokens count as equal.
 
     Raises:
         Lacking: see ``NEEDS``.

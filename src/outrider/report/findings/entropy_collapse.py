@@ -24,9 +24,10 @@ PARTS = 10  # the end of a run is the last tenth of its steps
 def find(run: RunData) -> Finding | None:
     """Check the ratio of the entropy per token in the last tenth of the steps to that in the first step.
 
-    The reference is only the first step, since a collapse may take only a few steps. Only rollouts of the recipe's
-    first stage (the first entry of ``explore``) are used. If no entropies are recorded, the entropy is estimated by the
-    mean of :math:`-\\log p` over sampled tokens, and the finding calls it an estimate.
+    The reference is only the first step, since a collapse may take only a few steps. Only rollouts from the first entry
+    of the recipe's sampling plan (``explore``) are used, not rollouts that later entries add. If no entropies are
+    recorded, the entropy is estimated by the mean of :math:`-\\log p` over sampled tokens, and the finding calls it an
+    estimate.
 
     Raises:
         Lacking: see ``NEEDS``.
@@ -82,8 +83,8 @@ def _from_the_first(values_S: Floats) -> FirstAndLast:
 
 
 def _entropies(run: RunData) -> tuple[Floats, str]:
-    """Return the entropy of each step in nats per token, and the name under which the report mentions it: "Entropy", or
-    that it is estimated."""
+    """Return the entropy of each step in nats per token, and its name in the report: "Entropy", or "Entropy (estimated
+    …)"."""
     rows = by_step(run)
     metric = run.metrics.get("entropy", np.zeros(0))
     for values, source in (

@@ -22,8 +22,8 @@ SOME, MUCH = 1.25, 1.5
 def find(run: RunData) -> Finding | None:
     """Check the ratio of the mean response length in the last quarter of the steps to that in the first quarter.
 
-    Only rollouts of the recipe's first stage (the first entry of ``explore``) are used. If rollouts were verified, the
-    ratio is also computed for failures only.
+    Only rollouts from the first entry of the recipe's sampling plan (``explore``) are used, not rollouts that later
+    entries add. If rollouts were verified, the ratio is also computed for failures only.
 
     Raises:
         Lacking: see ``NEEDS``.

@@ -18,8 +18,8 @@ SOLVED = 0.9  # above this success rate there is little room for a rise
 
 
 def find(run: RunData) -> Finding | None:
-    """Check that the success rate rises from the first to the last quarter of the steps. Only rollouts of the recipe's
-    first stage (the first entry of ``explore``) are used.
+    """Check that the success rate rises from the first to the last quarter of the steps. Only rollouts from the first
+    entry of the recipe's sampling plan (``explore``) are used, not rollouts that later entries add.
 
     The finding is reported if the rise is not significant and a rise of 15 points is ruled out. A rise is ruled out if
     the interval of the change in training success, or in held-out pass@1, lies below 15 points. The finding is not

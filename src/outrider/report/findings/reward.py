@@ -21,12 +21,12 @@ def find(run: RunData) -> Finding | None:
     and the run's mean rewards :math:`\bar r_-` of failures and :math:`\bar r_+` of successes, the explained part is
     :math:`\bar r_- + s\,(\bar r_+ - \bar r_-)`. If the rest rises, success cannot explain this rise. The rest is
     computed per step, so that the noise in the success rate cancels out. The mean of the rest in the last quarter of
-    the steps is compared with its mean in the first quarter. Only verified rollouts of the recipe's first stage (the
-    first entry of ``explore``) are used.
+    the steps is compared with its mean in the first quarter. Only verified rollouts from the first entry of the
+    recipe's sampling plan (``explore``) are used, not rollouts that later entries add.
 
-    The finding is also reported if no response succeeds although rewards differ and are partly above 0, in training or
-    in an evaluation. The threshold of success may then be out of reach. Success rates alone would suggest that the task
-    is too hard.
+    The finding is also reported if no response succeeds, although some rewards are above 0 and not all rewards are
+    equal. This applies to training and to evaluations. The threshold of success may then be out of reach. Success rates
+    alone would suggest that the task is too hard.
 
     Raises:
         Lacking: see ``NEEDS``.

@@ -20,8 +20,8 @@ SPENT = 0.25  # minimum share of the run's tokens after the bend; a shorter plat
 
 def find(run: RunData) -> Finding | None:
     """Check whether the success rate, as a function of generated tokens, rose and then levelled off
-    (:mod:`outrider.measure.bend`). Success is measured on rollouts of the recipe's first stage (the first entry of
-    ``explore``), but tokens of all rollouts count.
+    (:mod:`outrider.measure.bend`). The success rate is that of rollouts from the first entry of the recipe's sampling
+    plan (``explore``). The generated tokens are those of all rollouts.
 
     Raises:
         Lacking: see ``NEEDS``.

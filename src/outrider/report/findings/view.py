@@ -39,7 +39,7 @@ class Split(NamedTuple):
     Attributes:
         name: "train", "evaluate" or "greedy".
         first_stage: index and name of the first entry of the recipe's ``explore``, such as "0-uniform".
-        helped: whether the first stage samples some groups only with hints or examples in the prompt.
+        helped: whether some groups of ``first_stage`` have only rollouts with hints or examples in the prompt.
         steps: number of steps.
         late: number of the first step in the last quarter of the steps.
         cut: SQL condition that is true if a response was truncated at the length limit; None if unknown.
@@ -124,11 +124,11 @@ def main_split(run: RunData) -> Split:
 
 @once
 def by_step(run: RunData) -> Columns:
-    """Return statistics of the rollouts of the recipe's first stage (the first entry of ``explore``), with one row per
-    training step in order.
+    """Return statistics of the rollouts from the first entry of the recipe's sampling plan (``explore``), with one row
+    per training step in order.
 
-    ``step`` is the number of the step. ``spent`` is the number of tokens in rollouts of *all* stages, up to and
-    including the step. ``scorable`` counts the rollouts whose verifier did not fail, ``successes`` counts the
+    ``step`` is the number of the step. ``spent`` is the number of tokens in rollouts of *all* entries of ``explore``,
+    up to and including the step. ``scorable`` counts the rollouts whose verifier did not fail, ``successes`` counts the
     successes, and ``success`` is the ratio of the two counts. ``entropy`` and ``surprisal`` (mean of -log p) are in
     nats per token. ``length``, ``length_failed`` and ``length_succeeded`` are mean response lengths. ``paid`` counts
     the scorable rollouts with a reward, and ``paid_successes`` the successes among them. ``reward_failed`` and
@@ -136,7 +136,8 @@ def by_step(run: RunData) -> Columns:
     ``earned_succeeded`` are the same sums over positive rewards only. A number is NaN if a step has no data.
 
     Raises:
-        Lacking: there are fewer than ``MIN_STEPS`` steps, or the first stage samples some groups only with hints.
+        Lacking: there are fewer than ``MIN_STEPS`` steps, or some groups have only rollouts with hints or examples in
+            the prompt.
     """
     train = splits(run).get("train")
     if train is None or train.steps < MIN_STEPS:

@@ -50,8 +50,8 @@ def _along(analysis: Analysed) -> list[Figure]:
 
 
 def _largest(analysis: Analysed, lengths_R: Ints, ppl_R: Floats) -> Figure:
-    """Take the tokens with the largest changes in log-probability (``_SHARE`` of all tokens), and plot their share of
-    each group of tokens."""
+    """Plot, for each group of tokens, the share of the group's tokens that are among the most changed of all tokens.
+    These are the ``_SHARE`` of tokens with the largest absolute changes in log-probability."""
     quantiles = quantile_labels(_EDGES)
     kinds_T, names = analysis.categories()
     groups: dict[str, tuple[Ints, list[Label]]] = {
@@ -77,8 +77,7 @@ def _largest(analysis: Analysed, lengths_R: Ints, ppl_R: Floats) -> Figure:
 
 
 def _cloud(analysis: Analysed, lengths_R: Ints, ppl_R: Floats) -> list[Figure]:
-    """Plot the mean change in log-probability of a response's tokens (as an absolute value) against the response's
-    perplexity."""
+    """Plot the mean absolute change in log-probability of a response's tokens against the response's perplexity."""
     size_R = np.bincount(analysis.owners_T, np.abs(analysis.rows["shift"]), len(lengths_R)) / np.maximum(lengths_R, 1)
     rank = perplexity_against_change(
         ppl_R, analysis.rows["shift"], lengths_R, resamples=200, problems_R=analysis.problems_R

@@ -1,5 +1,5 @@
-"""The section on the budget: tokens by exploration stage and by group (solved, mixed or unsolved), and successes per
-token."""
+"""The report's section on where the tokens were spent: by entry of the recipe's sampling plan (``explore``), and by
+group (solved, mixed or unsolved). It also shows the successes per token."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _NO_TOKENS = " Token counts are missing, so rollouts are counted instead."
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section on where tokens were spent. It shows the tokens of each exploration stage, of solved, mixed and
-    unsolved groups, and of rollouts that were not trained on (with the reasons).
+    """Return a section on where tokens were spent. It shows the tokens of each entry of the recipe's sampling plan
+    (``explore``), and of solved, mixed and unsolved groups. It also shows the tokens of rollouts that were not trained
+    on, by reason.
 
-    A group's first success is its successful rollout with the lowest index, since later stages add rollouts with higher
+    A group's first success is its successful rollout with the lowest index: later rollouts of the group have higher
     indices. If there are no token counts, the unit of cost is a rollout. The result is None if there are no rollouts.
     """
     unit = unit_of(run)
