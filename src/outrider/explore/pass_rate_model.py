@@ -60,7 +60,8 @@ class CalibrationStats(NamedTuple):
 
     @staticmethod
     def of(rate: Rate, successes: int, failures: int) -> CalibrationStats:
-        """Return the statistics of one problem. The number of successes is predicted as beta-binomial.
+        """Return the statistics of one problem. The predicted mean and variance are those of a beta-binomial
+        distribution.
 
         >>> [round(x, 3) for x in CalibrationStats.of(Rate(1.0, 1.0), 2, 0)]  # 0, 1 and 2 successes are equally likely
         [2.0, 1.0, 0.667, 2.0]
@@ -119,8 +120,8 @@ class Visits(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """A problem's results in one step: sums over at least one rollout from the problem's prompt alone, without prefix,
-    hint or example (:func:`~outrider.explore.outcome.first_pass`)."""
+    """A problem's results in one step: sums over its rollouts from the prompt alone, without prefix, hint or example
+    (:func:`~outrider.explore.outcome.first_pass`). There is at least one such rollout."""
 
     problem: Problem
     successes: int
@@ -254,8 +255,8 @@ class PassRateModel:
             remember(self._own, key, (self._steps, tuple(joined)))
 
     def _score(self, visits: Sequence[Visit]) -> None:
-        """Update the score of each candidate in :data:`MEMORIES`: the log-likelihood of all steps' outcomes under this
-        candidate, with less weight on older steps (:data:`SCORE_DISCOUNT`)."""
+        """Update the score of each candidate discount in :data:`MEMORIES`. The score is the log-likelihood of all
+        steps' outcomes under this discount, with less weight on older steps (:data:`SCORE_DISCOUNT`)."""
         likelihoods = [
             fsum(self._rate(v.problem, i).log_chance(v.successes, v.failures) for v in visits)
             for i in range(len(MEMORIES))
