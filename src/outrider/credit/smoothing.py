@@ -28,9 +28,8 @@ class Smoothing(Shaper):
     formula, so the term grows with length. With ``mean``, it is the mean over tokens.
 
     Degenerate cases: a group with only successes is reinforced, with the largest advantages for rare successes, since
-    the mean of the added terms is not 0. A group with only failures is discouraged. Both statements also hold for a
-    group of one rollout, but not for groups that an exploration stage drops. Advantages of rollouts that the verifier
-    could not score do not change. Success means a correct verdict.
+    the mean of the added terms is not 0. A group with only failures is discouraged. Groups of one rollout are no
+    exception. Advantages of rollouts that the verifier could not score do not change. Success means a correct verdict.
 
     Source: DS-GRPO, arXiv 2511.19942v2, equation 6 (with the sum over tokens), taken from two third-party notes that
     agree; only the paper's abstract and introduction were available. The paper's algorithm uses the old policy's

@@ -26,7 +26,7 @@ class StatedGoal(BatchBaseline):
     different sizes change the variance, not the goal.
 
     The estimate is unbiased only if the policy gradient is exactly the mean of :math:`A_{ij} \nabla \log \pi(y_{ij})`
-    over all members. The denominator of the loss must therefore not depend on response lengths
+    over all members. For equal weights of all members, the denominator of the loss must not depend on response lengths
     (``aggregate: constant``), and a training step must consist of one update. With several updates per step, each
     update divides by the number of members in its mini-batch. A problem would then have less weight in a mini-batch
     with large groups.

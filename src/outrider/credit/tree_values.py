@@ -103,8 +103,7 @@ class TreeValues(Baseline):
 
 
 def _continued(steps_S: Floats, same_S: Flags, forest: Forest) -> Floats:
-    """Return ``steps_S`` (each segment's value minus its parent's value), with the parent's step at segments marked in
-    ``same_S``."""
+    """Return a copy of ``steps_S`` in which each segment marked in ``same_S`` has the entry of its parent segment."""
     steps = steps_S.tolist()
     for segment in np.flatnonzero(same_S).tolist():  # parents come first, so copies propagate
         steps[segment] = steps[int(forest.parents_S[segment])]

@@ -136,7 +136,7 @@ class VerifiersEnvironments:
         """Return facts about the loaded environment, as a mapping.
 
         The key ``ready`` has the version of the package ``verifiers``. ``tasks`` is the number of tasks, or None for an
-        endless taskset. ``keys`` lists the ids (``key``) of the first 64 tasks, or of the first 8 tasks of an endless
+        endless taskset. ``keys`` is a list with the ids of the first 64 tasks, or of the first 8 tasks of an endless
         taskset.
         """
         self._running()

@@ -10,7 +10,8 @@ Sampling and learning do not need their memory at the same time, so the values f
   either, micro-batches become smaller.
 - ``engine.sampler.memory``, if vLLM runs inside the training processes: enough for vLLM's weights, its buffers and the
   KV cache of a step, but no more than the learner leaves free.
-- ``train.ranks``, if it is 0 on a CPU: fewer processes than by default, but only if the run does not fit otherwise.
+- ``train.ranks``, on a CPU, if the recipe does not set this number of processes: fewer processes than by default if the
+  run does not fit otherwise.
 
 A tenth of the memory stays free for parts that the estimate omits. If no values fit, this tenth is used as well.
 """
@@ -140,7 +141,8 @@ def _defaults(keys: list[str]) -> Dotted:
 
 
 class _Room(NamedTuple):
-    """The inputs for choosing values. The function ``need`` returns the bytes that a run needs with given values."""
+    """The inputs for choosing values. The function ``need`` maps option values to the bytes that a run with these
+    values needs."""
 
     recipe: Recipe
     keys: list[str]

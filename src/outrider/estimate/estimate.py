@@ -2,7 +2,7 @@
 sentences.
 
 A step generates at most ``sample.max_tokens`` tokens for each rollout that the recipe's ``explore`` stages may request.
-:mod:`outrider.estimate.memory` computes the memory for the devices of this machine.
+The memory that a process of the run needs (:mod:`outrider.estimate.memory`) is compared with this machine's memory.
 """
 
 from __future__ import annotations

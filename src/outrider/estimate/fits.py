@@ -94,8 +94,8 @@ def verdict(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices
 
 
 def _several(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> str:
-    """Return text that says how many GPUs of this kind the run needs. The text may include option changes that reduce
-    memory without affecting results.
+    """Return text that says how many GPUs like this machine's GPU the run needs. The text may include option changes
+    that reduce memory without affecting results.
     """
     if not devices.host:
         twice, passes = ([*kind(setup, shape, devices)][-1:] for kind in (_recomputed, _smaller_passes))
@@ -165,7 +165,8 @@ def _shares(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Rem
 
 
 def _sharded(setup: Setup, number: int) -> Setup:
-    """Shard the policy over ``number`` GPUs, and replace a sampler that needs the whole policy with vLLM servers."""
+    """Return the setup with the policy sharded over ``number`` GPUs and with vLLM as the sampler, since other samplers
+    cannot use a sharded policy."""
     engine = setup.recipe.engine
     learner = engine.learner if isinstance(engine.learner, Fsdp2) else Fsdp2()
     sampler = engine.sampler if isinstance(engine.sampler, Vllm) else Vllm(servers=["http://127.0.0.1:8000"])

@@ -39,8 +39,8 @@ def amounts(recipe: Recipe) -> Amounts:
     """Return the maximum number of tokens that a run generates.
 
     The number of evaluations that ``train.evaluate_every`` causes is computed as if all responses had the maximum
-    length. Shorter responses allow more steps, and therefore more evaluations. If only ``train.seconds`` limits the
-    run, the evaluations of ``train.evaluate_every`` are not counted.
+    length. With shorter responses, a limit on generated tokens allows more steps, and therefore more evaluations. If
+    only ``train.seconds`` limits the run, the evaluations of ``train.evaluate_every`` are not counted.
     """
     train, evaluate = recipe.train, recipe.evaluate
     rollouts, unbounded = most_rollouts(recipe.explore, train.problems)

@@ -30,10 +30,10 @@ class Branch(Stage):
     of each pivot.
 
     - ``which`` selects the rollouts that may be branched. ``failed``: rollouts without success, including truncated
-      rollouts. ``all``: every rollout. With ``by_accuracy``, ``ceil(n e^-acc)`` of a problem's ``n`` roots (rollouts
-      from the prompt) may be branched, and all branches of these roots; ``acc`` is the share of roots that succeeded.
-      If fewer roots succeeded than failed, all successes and random failures are chosen; otherwise, all failures and
-      random successes.
+      rollouts. ``all``: every rollout. ``by_accuracy``: some of the problem's ``n`` roots (rollouts from the prompt),
+      with all branches of these roots. If the share ``acc`` of the roots succeeded, ``ceil(n e^-acc)`` roots are
+      chosen. If fewer roots succeeded than failed, all successes and random failures are chosen; otherwise, all
+      failures and random successes.
     - In each of ``rounds`` rounds, ``segment`` defines the cuts (:mod:`outrider.explore.segment`). Then ``select``
       picks up to ``pivots`` cuts per rollout, tree or problem, depending on the selector. Later rounds may also branch
       the branches of earlier rounds.
@@ -59,11 +59,11 @@ class Branch(Stage):
     ``which: failed``, for a group without failures. If there are fewer cuts than ``pivots``, there are fewer branches.
 
     Sources: DEEP-GRPO (arXiv 2602.14169) section 4.3 and algorithm 1, with one pivot (P = 1) and eight branches (B =
-    8). Our choices: a branch keeps at least one response token, unless the selector allows the prompt as a pivot. (The
-    released code also branches at the prompt.) Whether a rollout failed depends on its verdict, never on its shaped
-    reward. ``by_accuracy`` follows AttnRL (arXiv 2509.26628). AttnRL drops solved problems whose responses have low
-    attention scores. This filter is not implemented, so solved problems are branched like any other. The selectors'
-    docstrings describe TreeRL, Tree-GRPO and TreePO.
+    8). Our choices: a branch starts after at least one response token of its parent, unless the selector may branch at
+    the prompt. (The released code also branches at the prompt.) Whether a rollout failed depends on its verdict, never
+    on its shaped reward. ``by_accuracy`` follows AttnRL (arXiv 2509.26628). AttnRL drops solved problems whose
+    responses have low attention scores. This filter is not implemented, so solved problems are branched like any other.
+    The selectors' docstrings describe TreeRL, Tree-GRPO and TreePO.
 
     >>> Branch(segment={"chunk": {"tokens": 8}}, select="surprisal", branches=2).model_dump()["select"]
     {'surprisal': {}}

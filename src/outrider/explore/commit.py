@@ -31,9 +31,9 @@ class Commit(Stage):
     target, every problem within ``[low, high]`` is accepted, and no new problems are taken.
 
     With ``evict``, a problem is evicted (skipped in later steps) after a step in which all of its rollouts (at least
-    two) succeeded. An evicted problem that comes up for the third time in one step is accepted again (metric
-    ``recalled``), since by then the whole training set must have come up. Problems that were too hard are not evicted,
-    so they can be sampled again. The last 100,000 evicted problems are remembered.
+    two) succeeded. An evicted problem is accepted again when it comes up for the third time in one step (metric
+    ``recalled``). Only a third time proves that a whole epoch has passed, since each epoch is shuffled anew. Problems
+    that were too hard are not evicted, so they can be sampled again. The last 100,000 evicted problems are remembered.
 
     The pass rate counts only rollouts that the verifier could score. Branches and rollouts with hints or in-context
     examples are ignored. Degenerate cases: for an empty batch the stage requests nothing. Groups that an earlier stage
@@ -41,11 +41,11 @@ class Commit(Stage):
     If the task has no more problems, the rounds end early.
 
     Source: Kim et al. 2026, "Pilot-Commit", arXiv 2605.26606, following its released code (recipe/pc). Only summaries
-    of the paper were available. Differences: the released code buffers pilots for up to four steps; buffered pilots are
-    off-policy, which the code's importance ratio ignores. Here the additional rollouts follow in the same step, and
-    problems beyond the target are dropped. The released code stops when a step has too few problems or when all
-    problems are evicted. As in the released code, the pilot rollouts whose outcomes select a problem are also trained
-    on.
+    of the paper were available. Differences: the released code buffers pilots for up to four steps. Buffered pilots are
+    off-policy, but the importance ratio in that code does not correct for this. Here the additional rollouts follow in
+    the same step, and problems beyond the target are dropped. The released code stops when a step has too few problems
+    or when all problems are evicted. As in the released code, the pilot rollouts whose outcomes select a problem are
+    also trained on.
 
     Raises:
         ValueError: ``low`` is above ``high``, or no possible pass rate of the pilot lies between the two.

@@ -47,14 +47,15 @@ class EntropyBranch(Stage):
 
     - Scale: the paper normalises ΔH by the vocabulary size. The released code sums the entropy of 20 tokens over the 10
       most likely ids and divides by ln V. Here each token's entropy, in nats, is that of the whole distribution, and
-      the mean over tokens is used. The equivalent beta is ``0.2 * 20 / ln(152 000) = 0.335``.
+      the mean over tokens is used. The released code's beta of 0.2 corresponds to ``0.2 * 20 / ln(152 000) = 0.335`` on
+      this scale (for a vocabulary of 152,000 tokens).
     - Start: in the released code, H_0 of a branch is measured at the branch point.
     - Place: the released code measures entropy in the turn before the tool's response, and branches after the response.
       Here entropy is measured after the tool's response, as in the paper, and paths also branch there.
-    - Randomness: the paper compares P with a threshold; the released code, and the default here, compare P with a
-      uniform random number.
-    - Rollouts from the prompt: if rollouts are missing, the released code adds one per turn; here all are added at the
-      end.
+    - Randomness: in the paper, a path branches if P exceeds a threshold. In the released code, and here by default, the
+      path branches with probability P.
+    - Rollouts from the prompt: while a problem has fewer than ``total`` rollouts, the released code adds one rollout
+      per turn. Here, all missing rollouts are added after the last boundary.
 
     Degenerate cases: an empty group gets ``total`` new rollouts. An empty response has no boundary.
 

@@ -23,11 +23,11 @@ from outrider.record import Group, Problem, SampleRequest, identity_seed
 class Invest(PlansAhead, Stage):
     r"""Allocates the token budget of ``n`` rollouts per problem so that the step's gradient variance is minimal.
 
-    The objective is explicit: the mean over problems of :math:`U_k(p) = 1 - (1 - p)^k`. If advantages come from the
-    credit component ``stated_goal`` (:class:`~outrider.credit.stated_goal.StatedGoal`) with the same ``k``, the
-    gradient estimate is unbiased. The only condition is that the number of a problem's rollouts does not depend on
-    their outcomes. An allocation that depends only on earlier steps therefore changes the variance and never the
-    objective. The variance contributed by ``n`` rollouts of a problem is
+    The objective is explicit: the mean over problems of :math:`U_k(p) = 1 - (1 - p)^k`. Advantages should come from the
+    credit component ``stated_goal`` (:class:`~outrider.credit.stated_goal.StatedGoal`) with the same ``k``. The
+    gradient estimate is then unbiased, as long as the number of a problem's rollouts does not depend on their outcomes.
+    An allocation that depends only on earlier steps therefore changes the variance and never the objective. The
+    variance contributed by ``n`` rollouts of a problem is
 
     .. math:: F \, \mathrm{E}[A^2] / n
 

@@ -30,15 +30,15 @@ class Keep(Stage):
     Successes that no earlier stage excluded are ranked by one of three measures (option ``by``), highest first:
 
     * ``entropy``: the mean entropy per token, from sampling;
-    * ``branching``: the mean branching factor per position, which is the smallest number of tokens with a total
-      probability of at least ``mass``, at temperature 1; needs a forward pass of the policy;
+    * ``branching``: the mean size of the top-p token set over all positions, computed in a forward pass of the policy.
+      The top-p set is the smallest set of tokens with a total probability of at least ``mass``, at temperature 1;
     * ``chance``: a random number per response. The other measures use this number to break ties.
 
     Tokens after the end of the first ``\boxed{…}`` are ignored, since they are not trained on (``until_box``).
 
-    Of the ``n`` kept responses, :math:`\lfloor \mathrm{noise}\; n \rfloor` are failures (fewer if there are not
-    enough), ranked in the same way, and all others are successes. ``n`` is ``most``, or less if there are too few
-    successes. ``per_problem`` limits a problem's successes and, separately, its failures.
+    The number ``n`` of kept responses is ``most``, or less if there are too few successes. Of the kept responses,
+    :math:`\lfloor \mathrm{noise}\; n \rfloor` are failures (fewer if there are not enough), ranked in the same way, and
+    all others are successes. ``per_problem`` limits a problem's successes and, separately, its failures.
 
     The stage does not sample rollouts. Degenerate cases: if no response succeeds, no response is kept.
 

@@ -49,11 +49,11 @@ class Knapsack(Allocation):
     counts as known after ``known`` rollouts. Problems with an unknown pass rate get ``n`` rollouts, and all other
     problems start with ``min_n``. The remaining budget is spent exactly, with at most ``max_n`` rollouts per problem:
 
-    1. problems with ``0 < p < 1`` get more rollouts, each where :func:`value` increases most. Together, they get at
-       most the sum of their numbers :func:`enough`;
+    1. problems with ``0 < p < 1`` get more rollouts, each where :func:`value` increases most. In addition to ``min_n``,
+       these problems get at most the sum of their values of :func:`enough`;
     2. the rest goes evenly to known unsolved problems (``p = 0``), or to solved problems if no problem is unsolved;
-    3. if rollouts are left over because problems have reached ``max_n``, they go evenly to solved problems. Further
-       rollouts go to problems with ``0 < p < 1``, by value, and the last ones evenly to all problems.
+    3. rollouts that are left over because problems have reached ``max_n`` go first evenly to solved problems, then by
+       :func:`value` to problems with ``0 < p < 1``, and finally evenly to all problems.
 
     Values are concave in ``n``, so this greedy allocation by largest gain is the optimum of the knapsack problem that
     the paper solves by dynamic programming. In a recipe, this stage replaces ``uniform``, which samples the first
@@ -67,10 +67,10 @@ class Knapsack(Allocation):
 
     Source: Li et al. 2025, "Knapsack RL", arXiv 2509.25849, following its released code (exploration_utils.py and
     rl_dataset.py). Only summaries of the paper were available. Differences: in the released code, the first ``min_n``
-    rollouts have the value 0 instead of ``V(min_n, p)``. One more rollout therefore seems more valuable, for every
-    problem with ``0 < p < 1``. In the released code, new problems count as unsolved in item 2, and a problem's rollouts
-    from items 1 and 2 together may exceed ``max_n``. If a batch has only mixed problems and some budget is left over,
-    the released code either divides by zero or allocates fewer rollouts than the budget allows.
+    rollouts have the value 0 instead of ``V(min_n, p)``. The released code therefore overestimates the gain from the
+    next rollout of every problem with ``0 < p < 1``. It gives rollouts for unsolved problems (item 2 above) also to new
+    problems, and may exceed ``max_n``. If a batch has only mixed problems and some budget is left over, the released
+    code either divides by zero or allocates fewer rollouts than the budget allows.
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` or ``known <= window`` does not hold.

@@ -36,9 +36,9 @@ def evidence(rollouts: Iterable[Rollout]) -> list[Rollout]:
 
 
 def first_pass(group: Group) -> list[Rollout]:
-    """Return the rollouts that show how often the policy solves the problem from its prompt alone. Only samples of the
-    current policy with a reward (:func:`evidence`) in the loss stream ``main`` count. Branches, and rollouts with hints
-    or in-context examples, do not count.
+    """Return the rollouts that show how often the policy solves the problem from its prompt alone. These are samples of
+    the current policy that the verifier could score (:func:`evidence`). Branches, rollouts with hints or in-context
+    examples, and rollouts outside the loss stream ``main`` do not count.
     """
     return [r for r in evidence(group.roots) if r.stream == "main" and r.context.kind == "plain"]
 
@@ -52,11 +52,12 @@ def pass_rate(group: Group) -> float | None:
 
 
 def outcome(group: Group) -> GroupOutcome:
-    """Classify a group by its :func:`evidence`: ``solved`` if all rollouts succeed, ``unsolved`` if all fail, and
+    """Classify a group by its rollouts that are samples of the current policy and that the verifier could score
+    (:func:`evidence`). The group is ``solved`` if all of these rollouts succeed, ``unsolved`` if all fail, and
     ``mixed`` otherwise.
 
     A group of one success and seven verifier errors is ``solved``: baselines exclude errors, so no failure remains to
-    compare the success with. A group without evidence, such as an empty group, is ``unscorable``.
+    compare the success with. A group in which no rollout could be scored, such as an empty group, is ``unscorable``.
     """
     verdicts = {r.success for r in evidence(group.rollouts)}
     if len(verdicts) == 2:

@@ -60,7 +60,8 @@ class CalibrationStats(NamedTuple):
 
     @staticmethod
     def of(rate: Rate, successes: int, failures: int) -> CalibrationStats:
-        """Return the statistics of one problem, with the moments of a beta-binomial count.
+        """Return the statistics of one problem. The predicted mean and variance are those of a beta-binomial
+        distribution.
 
         >>> [round(x, 3) for x in CalibrationStats.of(Rate(1.0, 1.0), 2, 0)]  # 0, 1 and 2 successes are equally likely
         [2.0, 1.0, 0.667, 2.0]
@@ -119,8 +120,8 @@ class Visits(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """The results of one step for one problem: counts and sums over its rollouts from the plain prompt, of which there
-    is at least one (:func:`~outrider.explore.outcome.first_pass`)."""
+    """A problem's results in one step: sums over its rollouts from the prompt alone, without prefix, hint or example
+    (:func:`~outrider.explore.outcome.first_pass`). There is at least one such rollout."""
 
     problem: Problem
     successes: int
@@ -140,7 +141,7 @@ class Visit(NamedTuple):
 
     @property
     def level(self) -> Visits:
-        """Return the same results as sums over visits, with one visit."""
+        """Return this visit's results as the sums over a single visit."""
         n = self.successes + self.failures
         spread = self.successes * self.failures / (n * (n - 1)) if n > 1 else 0.0
         return Visits(1.0, self.successes / n, float(n > 1), spread, float(n), float(self.tokens), self.noise)
@@ -149,9 +150,9 @@ class Visit(NamedTuple):
 def noise(rollout: Rollout) -> float:
     r"""Return the gradient noise of a rollout: :math:`\sum_t 1 - \pi(y_t)` over its trainable tokens.
 
-    Its expectation equals the expected squared norm of the rollout's score with respect to the logits,
-    :math:`\sum_t \lVert e_{y_t} - \pi_t \rVert^2`: at each token, which has its own logits, both are :math:`1 - \sum_v
-    \pi_{tv}^2`. The noise grows about linearly with the number of tokens.
+    Its expectation equals the expected squared norm of the rollout's score with respect to the logits, :math:`\sum_t
+    \lVert e_{y_t} - \pi_t \rVert^2`: at each token, which has its own logits, both are :math:`1 - \sum_v \pi_{tv}^2`.
+    The gradient noise of a rollout grows about linearly with its number of tokens.
     """
     logprobs_T = rollout.logprobs_T if rollout.trainable_T is None else rollout.logprobs_T[rollout.trainable_T]
     return float(-np.expm1(logprobs_T.astype(np.float64)).sum())
@@ -169,9 +170,10 @@ class PassRateModel:
     between problems of one difficulty level.
 
     The rollouts of all exploration stages count alike, except that rollouts with a prefix, hint or example are ignored.
-    If a later stage samples problems with few successes more often (``rebalance``, ``prioritise``), predicted pass
-    rates of levels are slightly too high. Histories are stored for at most 100,000 problems, but statistics for every
-    level, so a task should have few levels.
+    If a later stage (such as ``rebalance``) adds rollouts for problems with few successes, predicted pass rates of
+    difficulty levels are slightly too high: added rollouts correct pass rates that are too low by chance, but not those
+    that are too high. Histories are stored for at most 100,000 problems, but statistics for every level, so a task
+    should have few levels.
 
     Attributes:
         memory: the discount per step currently in use.
@@ -253,8 +255,8 @@ class PassRateModel:
             remember(self._own, key, (self._steps, tuple(joined)))
 
     def _score(self, visits: Sequence[Visit]) -> None:
-        """Update the scores by which the discounts in :data:`MEMORIES` are compared. The score of a discount is a
-        discounted sum of the log-likelihoods of all steps under this discount."""
+        """Update the score of each candidate discount in :data:`MEMORIES`. The score is the log-likelihood of all
+        steps' outcomes under this discount, with less weight on older steps (:data:`SCORE_DISCOUNT`)."""
         likelihoods = [
             fsum(self._rate(v.problem, i).log_chance(v.successes, v.failures) for v in visits)
             for i in range(len(MEMORIES))

@@ -66,8 +66,9 @@ class Prioritise(Stage):
     priorities.
 
     A problem q with ``n_q`` rollouts has the priority ``Π_q = Δ_q(n_q) + λ sqrt(log(1 + T) / n_q)`` (Eq. 3), the sum of
-    :func:`reduction` and :func:`exploration_bonus`. λ is the option ``bonus``, and T a number of rollouts (see below).
-    The remaining budget is split evenly over ``rounds``; a remainder goes to earlier rounds.
+    :func:`reduction` and :func:`exploration_bonus`. λ is the option ``bonus``, and T the number of rollouts to allocate
+    in the round (with ``cumulative``, the number of the step's rollouts up to the end of the round). The remaining
+    budget is split evenly over ``rounds``; a remainder goes to earlier rounds.
     :func:`outrider.explore.apportion.apportion` divides a round's budget. Ties go to problems with fewer rollouts; a
     random order, drawn for the round, breaks further ties. Priorities are re-estimated in each round. The estimate uses
     all rollouts of a problem that start at its prompt and that the verifier could score. With ``seed``, problems
@@ -85,11 +86,10 @@ class Prioritise(Stage):
 
     Our choices where the paper is ambiguous: we read the paper's alpha = 0.95 as a confidence *level*. As a
     significance level, 0.95 would give the quantile ``1 - 0.95 / 2 = 0.525``, and the bonus would dominate Δ. λ, which
-    the paper does not give, is 0.1. T is the budget of the round; with ``cumulative``, T is the number of the step's
-    rollouts up to the end of the round. The paper allocates "the next rollout" in one place and "in proportion" in
-    another; we allocate in proportion. The metric ``effective_problems`` is ``(Σ n)^2 / Σ n^2``; ``weight_max`` is the
-    largest group size divided by the mean group size. If every rollout or token has the same weight in the loss, a
-    problem's weight is its share of rollouts, which depends on outcomes.
+    the paper does not give, is 0.1. T is by default the budget of the round. The paper allocates "the next rollout" in
+    one place and "in proportion" in another; we allocate in proportion. The metric ``effective_problems`` is ``(Σ n)^2
+    / Σ n^2``; ``weight_max`` is the largest group size divided by the mean group size. If every rollout or token has
+    the same weight in the loss, a problem's weight is its share of rollouts, which depends on outcomes.
 
     Source: XRPO (arXiv 2510.06672), section 3.2, Algorithm 1.
 

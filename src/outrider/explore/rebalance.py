@@ -25,8 +25,8 @@ class Rebalance(Stage):
 
     The absolute advantages of ``N`` rollouts with accuracy ``a`` sum to ``N S(a)``. ``S(a)`` is ``2 a (1 - a)``, or ``2
     sqrt(a (1 - a))`` if advantages are divided by the group's standard deviation (``std``). A problem with ``a < 1/2``
-    gets ``extra`` more rollouts to reach a target sum, up to ``n_max`` rollouts in total. The target is ``N S(1/2)``
-    for ``et`` (equal treatment), and ``2 (1 - a) N S(1/2)`` for ``hw`` (hardness-weighted):
+    gets more rollouts to reach a target sum, up to ``n_max`` rollouts in total. The target is ``N S(1/2)`` for ``et``
+    (equal treatment), and ``2 (1 - a) N S(1/2)`` for ``hw`` (hardness-weighted). The number of additional rollouts is
 
         extra = min(ceil((target - N S(a)) / S(a)), n_max - N)
 

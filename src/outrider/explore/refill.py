@@ -32,7 +32,7 @@ class Refill(Stage):
     Reasons for dropping: ``refill: solved``, ``refill: unsolved``, ``refill: truncated`` (unsolved, and every rollout
     was truncated), ``refill: unscorable`` (the verifier failed on every rollout), and ``refill: surplus`` (mixed, but
     beyond the target). A seeded draw, which does not depend on the order of groups, chooses the surplus. Dropped groups
-    stay in the records.
+    are still saved in the run folder.
 
     Degenerate cases: a group is ``solved`` if the verifier could score only one rollout, a success. Groups of one
     rollout are never mixed. Groups that an earlier stage excluded are ignored. For an empty batch the stage requests

@@ -141,7 +141,8 @@ class Replay(Stage):
         return forgotten
 
     def state_dict(self) -> dict[str, Any]:
-        """Return each success with its step, oldest first, and the number of steps."""
+        """Return the stored successes, oldest first, each with the step in which it was sampled, and the number of
+        steps so far."""
         return {
             "steps": self._steps,
             "kept": [[success.step, _data(success.rollout)] for success in self._kept.values()],

@@ -24,8 +24,8 @@ class Sift(Stage):
 
     Text after the end of the first ``\\boxed{…}`` is ignored, since this text is not trained on (``until_box``).
 
-    The stage does not sample rollouts. Dropped responses stay in the records and in baselines, and their tokens count
-    as generated.
+    The stage does not sample rollouts. Dropped responses are still saved in the run folder and count in baselines, and
+    their tokens count as generated.
 
     Source: the filters of rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1. The report does not
     define redundancy; :func:`outrider.texts.redundancy` is our choice. The report's fourth rule, not to imitate text

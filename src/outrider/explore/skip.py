@@ -35,7 +35,8 @@ class _Streak:
 
 
 class Skip(PlansAhead, Stage):
-    """Refuses a problem more often, the more steps in a row its rollouts all succeeded or all failed.
+    """Refuses a problem with a probability that rises with the number of steps in a row in which its rollouts all
+    succeeded or all failed.
 
     A visit is a step that sampled the problem. After ``z`` consecutive visits that were all solved, or all unsolved, a
     problem is accepted with probability
@@ -90,7 +91,8 @@ class Skip(PlansAhead, Stage):
         return []
 
     def chance(self, visits: int) -> float:
-        """Return the acceptance probability after ``visits`` visits in a row that were all solved, or all unsolved."""
+        """Return the probability of accepting a problem whose rollouts all succeeded (or all failed) in the last
+        ``visits`` steps that sampled the problem."""
         return max(self.keep**visits, self.floor)
 
     def admits(self, problem: Problem, step: int) -> bool:

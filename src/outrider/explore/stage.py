@@ -44,7 +44,7 @@ class Stage(Options):
     def drop(self, groups: Sequence[Group]) -> Mapping[str, str]:
         """Return the ids of groups and rollouts to exclude from training, each with the reason.
 
-        Dropped rollouts stay in the records, and their tokens count as generated.
+        Dropped rollouts are still saved in the run folder, and their tokens count as generated.
         """
         return {}
 

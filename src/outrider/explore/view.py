@@ -1,4 +1,5 @@
-"""The argument of a stage's ``plan``: the step so far, and access to the policy and to new problems."""
+"""The argument of a stage's ``plan``: the groups sampled so far in the step, with access to the policy and to new
+problems."""
 
 from __future__ import annotations
 
@@ -26,8 +27,9 @@ class Engine(Protocol):
         ...
 
     def attention(self, rollout: Rollout, starts: Sequence[int]) -> NDArray[np.float64]:
-        """Return the mean attention between the tokens of a response's steps as ``[layers * heads, steps, steps]``.
-        Entry ``[h, j, i]`` is the attention of head h from step j to step i.
+        """Return the mean attention between every two steps of a response, as ``[layers * heads, steps, steps]``. Steps
+        are parts of the response, such as reasoning steps. Entry ``[h, j, i]`` is head h's mean attention weight from a
+        token of step j to a token of step i.
 
         ``starts`` has the position of each step's first response token, in ascending order and beginning with 0. The
         method runs one forward pass of the policy.
@@ -56,7 +58,8 @@ class View:
         take: ``take(n)`` returns the next ``n`` training problems without a group in the step, or fewer if no other
             problems are left.
         engine: see :class:`Engine`.
-        seed: the run's master seed; a stage draws with ``identity_seed(view.seed, "name", view.step, …)``.
+        seed: the run's master seed. A stage derives its own seeds from it by ``identity_seed(view.seed, "name",
+            view.step, …)``.
         prompt_limit: maximum number of tokens in a prompt; with a longer prompt, the longest response would not fit
             into the model's context.
     """

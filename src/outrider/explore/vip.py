@@ -49,19 +49,20 @@ class Vip(Allocation):
 
         g <- g + K(., B) K(B, B)^-1 (logit r - g(B)).
 
-    Unlike in Gaussian-process regression, observations do not change ``K``, so later pass rates have as much effect as
-    earlier ones, and predictions follow the policy. The budget, ``n`` times the number of problems, is then spent
-    exactly. Every problem starts with ``min_n`` rollouts. Each further rollout goes to the problem below ``max_n``
-    whose :func:`variance` decreases most. The decreases become smaller with every rollout, so no other allocation has
-    less variance. In a recipe, this stage replaces ``uniform``, which samples the first rollouts.
+    Unlike in Gaussian-process regression, observed pass rates do not change ``K``. Later pass rates therefore have as
+    much effect as earlier ones, so predictions adapt when the policy changes. The budget, ``n`` times the number of
+    problems, is then spent exactly. Every problem starts with ``min_n`` rollouts. Each further rollout goes to the
+    problem below ``max_n`` whose :func:`variance` decreases most. The decreases become smaller with every rollout, so
+    no other allocation has less variance. In a recipe, this stage replaces ``uniform``, which samples the first
+    rollouts.
 
     The stage learns from every rollout that the verifier could score, including rollouts in dropped groups. Branches
     and rollouts with hints or in-context examples are ignored. Degenerate cases: in the first step, and for questions
     unlike any earlier question, ``p`` is 1/2. Problems with equal predictions get equal shares. Predictions are clipped
-    like pass rates. Nearly equal questions get the same prediction, from the mean logit of their pass rates. For an
-    empty batch the stage requests nothing. Problems that already have rollouts get no further rollouts. The last 10,000
-    questions are remembered; older questions have no effect. With the embedder ``tfidf``, ``K`` changes slightly when
-    the remembered questions change, since they determine the weights of terms.
+    like pass rates. If questions are nearly equal, the logits of their pass rates are averaged, so all of them get the
+    same prediction. For an empty batch the stage requests nothing. Problems that already have rollouts get no further
+    rollouts. The last 10,000 questions are remembered; older questions have no effect. With the embedder ``tfidf``,
+    ``K`` changes slightly when the remembered questions change, since they determine the weights of terms.
 
     Source: Nguyen et al. 2026, "VIP", arXiv 2602.01601, and earlier versions of its code. Only summaries of the paper
     were available. Differences: VIP's code optimises real-valued allocations by SLSQP, with a bonus for problems that

@@ -1,4 +1,4 @@
-"""Read the rollouts of a run, or of another framework's files, with their texts, by split and step."""
+"""Reads rollouts and their texts from a run or from another framework's files, separately for each split and step."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ class EvaluationLabel(NamedTuple):
 def labels(sources: Mapping[Path, EvaluationSource], notes: Notes) -> dict[Path, EvaluationLabel]:
     """Return a label for every file, built from the fields (run, task, file) that differ between files.
 
-    A label's ``model`` and ``test_set`` become columns of the result, and are part of the problem ids. Therefore, no
-    pass@k estimate mixes the responses of two models.
+    Importers write a label's ``model`` and ``test_set`` into every row of the file, and into the problem ids.
+    Therefore, no pass@k estimate mixes the responses of two models.
     """
     several_runs = len({source.run for source in sources.values()}) > 1
     several_tasks = len({source.task for source in sources.values()}) > 1

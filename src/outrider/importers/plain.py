@@ -1,4 +1,5 @@
-"""Schema of a table of rollouts, with one row per rollout. Importers convert all formats to it, and reports read it."""
+"""Schema of the rollout table, with one row per rollout. Importers convert all formats to this table, from which
+reports are made."""
 
 from __future__ import annotations
 

@@ -39,10 +39,9 @@ def rewards_of(paths: Sequence[Path]) -> Rewards:
     """Return the reward columns of one run's files. The first of these rules that applies determines the columns:
 
     1. If ``checkpoint-*/trainer_state.json`` in the output folder names reward functions: the columns with these names.
-    2. If there are advantages and 2 to 8 float columns: the largest set of columns for which the sum of the columns is
-       the reward that explains the advantages in the first 20 files. TRL's advantage is the reward minus the group
-       mean, optionally divided by the standard deviation of the group or batch. If no set explains the advantages, the
-       reward is unknown.
+    2. If there are advantages and 2 to 8 float columns: the largest set of columns whose sum, taken as the reward,
+       gives the advantages in the first 20 files. If there is no such set, the reward is unknown. TRL's advantage is
+       the reward minus the group mean, optionally divided by the standard deviation of the group or batch.
     3. All float columns.
     """
     floats = _floats(paths[0]) if paths else ()

@@ -51,7 +51,7 @@ def recognises(head: Head) -> bool:
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Yield the rollouts in files of verifiers or prime-rl. Traces of agents that are not trained are skipped.
 
-    Only a ``results.jsonl`` tells which rewards are a success: those of at least the ``pass_threshold`` in the
+    Success is known only in a ``results.jsonl``: a rollout succeeds if its reward reaches the ``pass_threshold`` in the
     ``metadata.json`` beside the file. If the environment failed or timed out, the rollout's outcome is error or
     timeout.
 

@@ -33,8 +33,9 @@ def recognises(head: Head) -> bool:
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Yield the rollouts of verl's files; each file contains one step.
 
-    ``acc`` is read as success (1) or failure (0). Any other value is ignored. For example, verl's reward managers store
-    the score in ``acc`` if the reward function returns no accuracy. Lines with ``reward`` come from validation.
+    ``acc`` is read as success (1) or failure (0). Any other value is ignored, since it may be a score: verl's reward
+    managers store the score in ``acc`` if the reward function returns no accuracy. Lines with ``reward`` come from
+    validation.
 
     If an agent's rollout has several outputs, only the last output is read, as in verl's validation.
 

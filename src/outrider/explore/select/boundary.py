@@ -1,4 +1,4 @@
-"""Branch points at every boundary of every path, up to a depth and a width (TreePO)."""
+"""TreePO's branch points: in each round, all rollouts of a problem branch at their next segment boundary."""
 
 from __future__ import annotations
 
