@@ -12,10 +12,9 @@ length. Their geometric mean (``geometric``) neither vanishes nor explodes, but 
 mismatch. Only the policy term is weighted. A masked row therefore still counts in the KL term, the entropy term and the
 loss's denominators.
 
-If a step has only one update, the learner takes its log-probabilities from the update's own forward pass, which runs
-before the model's parameters change. The learner makes an extra pass over all rows if a step has several updates, or if
-the correction needs all importance weights of a step at once. The option ``objective.select`` also needs an extra pass,
-since it reads the old log-probabilities before the update.
+The learner's log-probabilities come from an extra forward pass over all rows in three cases: a step has several
+updates, the correction needs all importance weights of a step at once, or ``objective.select`` is set. Otherwise, these
+log-probabilities come from the update's own forward pass, which runs before the model's parameters change.
 
 Metrics are computed from the weights of trainable tokens, before weights are truncated or masked. With an extra pass,
 metrics cover all rows, otherwise only the rows that are trained on. ``sampler_kl_k1`` and ``sampler_kl_k3`` estimate

@@ -57,8 +57,8 @@ class _Begun(DynamicLayer):
 
     Args:
         new: number of tokens per row in the next forward call.
-        there_BQ: bool mask over the tokens of this call; True for tokens whose keys and values are already in the kept
-            cache; None if there are no such tokens.
+        there_BQ: bool mask over the tokens of this call, True for tokens that are already in the kept KV cache; None if
+            there are no such tokens.
     """
 
     def __init__(self, keys: Tensor, values: Tensor, new: int, there_BQ: Tensor | None) -> None:

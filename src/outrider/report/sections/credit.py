@@ -22,8 +22,8 @@ def section(run: RunData) -> Section | None:
     advantages.
 
     A group's success rate counts only rollouts of the first exploration stage. Branches, and rollouts with hints or
-    examples in the prompt, are excluded from this rate. The sum of absolute advantages includes all rollouts that were trained on. The
-    result is None if there are no advantages.
+    examples in the prompt, are excluded from this rate. The sum of absolute advantages includes all
+    rollouts that were trained on. The result is None if there are no advantages.
     """
     if not one(query(run, "SELECT count(advantage) AS n FROM seen WHERE isfinite(advantage)"))["n"]:
         return None

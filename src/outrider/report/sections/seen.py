@@ -77,9 +77,9 @@ def query(run: RunData, sql: str, values: Sequence[Any] = ()) -> Columns:
       other statistics.
     - ``groups``: one row per step and group. ``n``, ``verified`` and ``successes`` are numbers of rollouts.
       ``scorable`` is the number of correct, incorrect and unparseable rollouts. ``tokens`` includes greedy rollouts.
-      ``kind`` is solved, mixed or unsolved, or null if no rollout was verified. ``first_stage``,
-      ``first_stream`` and ``first_context`` are the columns ``stage``, ``stream`` and ``context`` of the first
-      successful rollout, or null if there is none.
+      ``kind`` is solved, mixed or unsolved, or null if no rollout was verified. ``first_stage``, ``first_stream`` and
+      ``first_context`` are the columns ``stage``, ``stream`` and ``context`` of the first successful rollout, or null
+      if there is none.
     - ``bins``: one row per step, with the columns ``step``, ``upto`` and ``phase``.
     """
     try:
