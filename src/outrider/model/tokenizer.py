@@ -17,7 +17,12 @@ _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenize
 
 
 class OpenedTokenizer(NamedTuple):
-    """A tokenizer, the folder or hub name of the model's weights and configuration, and the folder of its adapter."""
+    """A model's tokenizer, and where the model's files are.
+
+    Attributes:
+        base: folder or hub name of the model's configuration and weights, without the adapter.
+        adapter: folder of the model's LoRA adapter; None if the model has no adapter.
+    """
 
     tokenizer: PreTrainedTokenizerBase
     base: str

@@ -1,4 +1,4 @@
-"""Provides a model's weights under their Hugging Face names, for engines that read a file or copy from memory."""
+"""Provides a model's weights under their Hugging Face names, as a safetensors file or as tensors in memory."""
 
 from __future__ import annotations
 

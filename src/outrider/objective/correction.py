@@ -7,14 +7,14 @@ multiplied by a constant weight derived from
 .. math:: w_t = \frac{\pi_\mathrm{learner}(y_t)}{\pi_\mathrm{sampler}(y_t)} \text{ (token)}, \qquad
           \prod_u w_u \text{ (sequence)}, \qquad \Big(\prod_u w_u\Big)^{1/n} \text{ (geometric)}
 
-The sequence weight is unbiased, but vanishes or explodes with the response's length. The geometric weight neither
-vanishes nor explodes, but corrects only a small part of the mismatch. Only the policy term is weighted. A masked row
-therefore still counts in the KL term, the entropy term and the loss's denominators.
+The product of a response's token weights (``sequence``) is unbiased, but vanishes or explodes with the response's
+length. Their geometric mean (``geometric``) neither vanishes nor explodes, but corrects only a small part of the
+mismatch. Only the policy term is weighted. A masked row therefore still counts in the KL term, the entropy term and the
+loss's denominators.
 
-A step with one update needs no extra forward pass for the learner's log-probabilities, because the update's own forward
-pass still uses the old weights. The learner makes an extra pass over all rows if a step has several updates, or if the
-correction needs all importance weights of a step at once. The option ``objective.select`` also needs an extra pass,
-since it reads the old log-probabilities before the update.
+The learner's log-probabilities come from an extra forward pass over all rows in three cases: a step has several
+updates, the correction needs all importance weights of a step at once, or ``objective.select`` is set. Otherwise, these
+log-probabilities come from the update's own forward pass, which runs before the model's parameters change.
 
 Metrics are computed from the weights of trainable tokens, before weights are truncated or masked. With an extra pass,
 metrics cover all rows, otherwise only the rows that are trained on. ``sampler_kl_k1`` and ``sampler_kl_k3`` estimate
@@ -25,8 +25,8 @@ statistics of the importance weights, of which there is one per token or one per
 truncated or masked (0 for the correction ``recompute``, whose weights are 1). Logarithms of weights are bounded to ±20.
 If there are no trainable tokens, no metrics are reported.
 
-Sampler and learner compute log-probabilities of the same distribution (temperature, ``top_p`` and ``top_k``). The
-learner rejects batches whose rows refer to different distributions.
+Sampler and learner compute log-probabilities at the same temperature. The learner rejects batches whose rows were
+sampled at different temperatures, or with ``top_p`` or ``top_k``.
 
 Sources: Yao and others 2025, "Your efficient RL framework secretly brings you off-policy RL training" (token weights
 truncated at 2); Liu and others 2025, "When speed kills stability" (masked sequence weights); IcePop (token weights
@@ -74,8 +74,7 @@ class Correction(Options):
         return False
 
     def importance(self, weights: Floats) -> tuple[Floats, Flags]:
-        """Return the corrected weights, and a flag for each weight that was truncated or masked: ``[tokens or
-        rows]``."""
+        """Return the corrected weights, and a bool array that is True where a weight was truncated or masked."""
         raise NotImplementedError
 
 
@@ -83,7 +82,7 @@ class Weighed(NamedTuple):
     """The importance weights of several rows.
 
     Attributes:
-        weights: the weights before truncation or masking, ``[tokens or rows]``.
+        weights: the weights of all rows, concatenated, before truncation or masking.
         importance_R: for each row, one weight per trainable token, or one weight for the whole row.
         clamped: whether each of ``weights`` was truncated or masked.
     """

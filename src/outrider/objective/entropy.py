@@ -11,7 +11,7 @@ target, the coefficient in step :math:`k` depends on the mean entropy :math:`e_k
 A step without trainable tokens does not change the coefficient. With a bonus, rows with zero advantage are trained on
 too.
 
-Source: adaptive entropy control of Skywork-OR1, arXiv 2505.22312; clipping the coefficient to 0 and ``most`` is from
+Source: adaptive entropy control of Skywork-OR1, arXiv 2505.22312. The coefficient's bounds, 0 and ``most``, are from
 the authors' code.
 """
 

@@ -1,4 +1,4 @@
-"""The objective: computes the loss of a micro-batch, after computing the row weights of the whole optimizer batch.
+"""The objective: computes the weights of an optimizer batch's rows, and then the loss of each micro-batch.
 
 Unless stated otherwise, each diagnostic is a mean over all tokens that a step's updates train on:
 

@@ -6,17 +6,17 @@ are trainable:
 * ``token``: :math:`\rho_t`;
 * ``sequence``: :math:`s = (\prod_t \rho_t)^{1/n}`, shared by a row; its gradient flows through all tokens;
 * ``sequence_token``: the value of :math:`s`, the gradient of :math:`\rho_t`: :math:`\mathrm{sg}[s]\,\pi(y_t) /
-  \mathrm{sg}[\pi(y_t)]`. If all tokens of a row have the same advantage, ``sequence`` and ``sequence_token`` give the
-  same loss and gradient.
+  \mathrm{sg}[\pi(y_t)]`. If all tokens of a row have the same advantage, the loss and gradient equal those of
+  ``sequence``.
 
-A branch continues a prefix of another rollout. This prefix belongs to the branch's own tokens only with
-``objective.prefix: repeat``.
+A branch continues a prefix of another rollout. The tokens of this prefix have a ratio in the branch's row only with
+``objective.prefix: repeat``; otherwise, they are part of the row's context.
 
-On-policy, all ratios are 1, and all three choices give the policy gradient. The gradient is unbiased if the loss's
-denominator is constant and each rollout's baseline depends only on other rollouts. Off-policy, all three are biased: a
-token's ratio ignores the other tokens' ratios, and a geometric mean is not a ratio of probabilities. The product of
-ratios over a response is unbiased; to use the product, set ``objective.correction`` with ``level: sequence`` and no
-truncation.
+On-policy, all ratios are 1, and every kind of ratio gives the policy gradient. The gradient is unbiased if the loss's
+denominator is constant and each rollout's baseline depends only on other rollouts. Off-policy, every kind is biased:
+``token`` ignores the ratios of the other tokens. ``sequence`` and ``sequence_token`` use a geometric mean, which is not
+a ratio of probabilities. The product of ratios over a response is unbiased; to use the product, set
+``objective.correction`` with ``level: sequence`` and no truncation.
 
 Source: GSPO, arXiv 2507.18071, sections 4.1 and 4.3.
 """
@@ -43,8 +43,8 @@ class TokenRatios(NamedTuple):
         advantages: advantage of each token; 0 for tokens without gradient.
         live: bool, whether a token is trainable.
         lengths: number of ``token_ids`` in each row, trainable or not.
-        entropies: entropy of the policy at each token. Only a surrogate with ``reads_top`` above 0 can rely on this
-            field; for other surrogates, it may be None.
+        entropies: entropy of the policy at each token. May be None if the surrogate's ``reads_top`` is 0, because some
+            engines then compute no entropies.
         top: log-probabilities of the likeliest tokens at each position, ``[N, K]``, in descending order.
     """
 

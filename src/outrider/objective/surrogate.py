@@ -33,8 +33,8 @@ class Surrogate(Options):
 
     @property
     def reads_top(self) -> int:
-        """Number of most probable tokens whose log-probabilities the surrogate reads at each position. A surrogate that
-        reads entropies must return at least 1."""
+        """Number of most probable tokens whose log-probabilities the surrogate reads at each position. If the number
+        is 0, some engines compute no entropies, so a surrogate that reads entropies must return at least 1."""
         return 0
 
     def gain(self, tokens: TokenRatios) -> tuple[Tensor, Marks]:

@@ -12,8 +12,8 @@ from outrider.objective.correction import Correction, WeightLevel
 class Truncate(Correction):
     r"""Takes old log-probabilities from the learner, and truncates importance weights: :math:`\min(w, \mathrm{cap})`.
 
-    Source: Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training", which truncates
-    token weights at 2.
+    Source: Yao and others 2025, "Your efficient RL framework secretly brings you off-policy RL training" (token weights
+    truncated at 2).
     """
 
     level: WeightLevel = Field(

@@ -115,8 +115,8 @@ def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptio
 
 
 def leave_out(task: Task, places: Collection[tuple[str, str]]) -> None:
-    """Exclude rows whose prompts are too long, as :func:`preflight` found in another process. ``places`` contains
-    (``train`` or ``heldout``, file and row number) for each row."""
+    """Exclude rows whose prompts are too long, as :func:`preflight` found in another process. ``places`` has a pair for
+    each row: first ``train`` or ``heldout``, then the row's file and number."""
     table = _table(task)
     if table is not None and table.skips_long:
         table.leave_out(places)
@@ -128,8 +128,8 @@ def _table(task: Task) -> Table | None:
 
 
 def _too_long(table: Table, prompts: Prompts, max_tokens: int) -> frozenset[tuple[str, str]]:
-    """Return each row whose prompt is too long, as (``train`` or ``heldout``, file and row number). After such a
-    prompt, the model's context has no room for a response of the maximum length."""
+    """Return a pair for each row whose prompt is too long: first ``train`` or ``heldout``, then the row's file and
+    number. After such a prompt, the model's context has no room for a response of the maximum length."""
     table.leave_out([])
     counts = table.counts
     sides = {

@@ -75,9 +75,10 @@ def _rollouts_of_a_problem(recipe: Recipe) -> int | None:
 
 
 def _gives_signal(recipe: Recipe, n: int, step: int = 1) -> bool:
-    """Return whether the recipe's credit chain gives nonzero advantages for at least some rewards of ``n`` rollouts.
+    """Return whether ``recipe.credit`` gives nonzero advantages for at least some rewards of ``n`` rollouts.
 
-    If components of the chain have a ``first_step`` after ``step``, the check is made for the latest of these steps.
+    Advantages are computed as in training step ``step``. If some credit components start later, they are computed as in
+    the first step in which all components are active.
     """
     values = sorted({r for r in recipe.reward.model_dump().values() if r is not None})
     groups = [

@@ -116,11 +116,12 @@ class Checkpoints:
         return max(checkpoints(self.folder), default=None)
 
     def load_last(self, before: int | None = None) -> tuple[Checkpoint, list[str]]:
-        """Load the newest undamaged checkpoint. If newer checkpoints are damaged, they are moved away, and a message
-        about each of them is returned.
+        """Load the newest undamaged checkpoint. Damaged checkpoints of later steps are moved to ``superseded``.
+
+        Returns the loaded checkpoint, and a message about each checkpoint that was moved.
 
         Args:
-            before: checkpoints of this step and later steps are moved away as well, even if undamaged.
+            before: checkpoints of this step and later steps are moved to ``superseded`` as well, even if undamaged.
 
         Raises:
             UserError: no checkpoint exists, or all checkpoints are damaged.

@@ -139,7 +139,8 @@ class RunFolder:
         return run
 
     def append_metrics(self, step: int, values: Mapping[str, float]) -> None:
-        """Append one line of metrics. Metrics must not depend on the clock. :class:`JsonLines` describes the format."""
+        """Append one line of metrics. Measured times belong in :meth:`append_timing`. :class:`JsonLines` describes the
+        format."""
         self._held()
         self._metrics.append(step, values)
 
@@ -282,8 +283,9 @@ class RunFolder:
     def _foreign(self) -> list[str]:
         """Return the files that cannot come from an interrupted :meth:`create`.
 
-        :meth:`create` writes the files ``_FIRST`` in order. If it is killed, it may leave the two empty JSON-lines
-        files, ``environment.json``, and a temporary version of the file that it was writing.
+        :meth:`create` writes the files ``_FIRST`` in order. If the process is killed meanwhile, the folder may have an
+        empty ``metrics.jsonl``, an empty ``timing.jsonl``, a complete ``environment.json``, and a temporary version of
+        the next file.
         """
         names = {path.name for path in self.path.iterdir()} - {_LOCK}
         whole = [name for name in _FIRST[:2] if name in names and not (self.path / name).stat().st_size]

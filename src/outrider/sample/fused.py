@@ -187,8 +187,8 @@ class FusedDecoder(StoreDecoder):
         return weight if weight is None or self._dtype is torch.float32 else weight.to(self._dtype)
 
     def _by_group(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Interleave the rows of the three projections by key head: first all query heads that share a key head, then
-        this key head, then its value head. The rows of queries and keys are ordered in rotary pairs."""
+        """Concatenate the rows of the three projections, one KV head after the other. For each KV head: first the rows
+        of its query heads, then its key rows, then its value rows. Query and key rows are ordered in rotary pairs."""
         # queries and keys are permuted in the same way, so the attention scores do not change
         kv, dim, pairs = self._kv_heads, self._dim, self._pairs()
         q, k, v = (w.reshape(kv, -1, dim, w.shape[-1]) for w in (q, k, v))

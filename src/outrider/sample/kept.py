@@ -56,13 +56,13 @@ class Kept:
     unused, so memory use is at most two cache rows per kept rollout.
 
     Args:
-        most: maximum number of kept rollouts. The contexts of further rollouts are prefilled again and counted in
-            ``recomputed_tokens``.
+        most: maximum number of rollouts whose KV caches are kept. All other rollouts are prefilled from the start at
+            each turn.
 
     Attributes:
         recomputed_tokens: number of context tokens that are prefilled again, because their KV cache was not kept. A
-            cache is not kept if ``most`` rollouts are kept already, or if the model's cache does not store every token,
-            as with a recurrent state.
+            cache is not kept if ``most`` caches are kept already, if the model's weights have changed, or if the
+            model's cache does not store every token, as with a recurrent state.
     """
 
     def __init__(self, most: int) -> None:

@@ -56,9 +56,9 @@ class _Begun(DynamicLayer):
     """A cache layer that starts with a kept KV cache.
 
     Args:
-        new: number of token positions that the next forward call processes.
-        there_BQ: mask over these positions, true where the kept cache already has the row's token (rows have different
-            numbers of cached tokens).
+        new: number of tokens per row in the next forward call.
+        there_BQ: bool mask over the tokens of this call, True for tokens that are already in the kept KV cache; None if
+            there are no such tokens.
     """
 
     def __init__(self, keys: Tensor, values: Tensor, new: int, there_BQ: Tensor | None) -> None:

@@ -50,8 +50,8 @@ def cost_of(unit: str, which: str = "TRUE") -> str:
 
 
 def by_stage(run: RunData, unit: str) -> TableBlock:
-    """Return a table of cost, success rate, and successes per 1000 tokens (or rollouts). There is one row per
-    combination of exploration stage, stream (rollouts with the same weight in the loss) and kind of prompt."""
+    """Return a table of cost, success rate, and successes per 1000 tokens (or rollouts). Rollouts with
+    equal columns ``stage``, ``stream`` and ``context`` share a row of the table."""
     data = query(
         run,
         f"""

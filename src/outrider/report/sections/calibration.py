@@ -38,8 +38,9 @@ def section(run: RunData) -> Section | None:
 
 
 def _classes(run: RunData) -> dict[str, Floats]:
-    """Return one row per bin, keyed by exploration stage. The columns are the number of rollouts, the predicted number
-    of successes, the variance of this prediction, and the observed number of successes."""
+    """Return an array for each exploration stage, with one row per bin of predicted pass rates. The columns are the
+    number of rollouts, the predicted number of successes, the variance of this prediction, and the observed number of
+    successes."""
     places = {match: key for key in run.metrics if (match := _KEY.fullmatch(key))}
     later = run.metrics["step"] > 1 if "step" in run.metrics else slice(None)
     sums: dict[str, dict[int, dict[str, float]]] = {}

@@ -152,9 +152,9 @@ def _by_id(members: list[Member]) -> dict[str, Member]:
 def _place(member: Member, by_id: Mapping[str, Member]) -> Place | None:
     """Return where a rollout branches off its parent; None for a rollout that starts at the prompt.
 
-    The result has the parent's step, the parent's id, and the number of the parent's tokens before the branch. A prefix
-    that the parent copied from another rollout does not count, so the number is 0 if the branch starts within this
-    prefix.
+    The result has the parent's step, the parent's id, and the number of the parent's own tokens before the branch.
+    Own tokens exclude the prefix that the parent itself copied from another rollout. If the branch starts within this
+    prefix, the number of own tokens is 0.
     """
     parent = by_id.get(member["parent"] or "")
     if parent is None:

@@ -22,8 +22,8 @@ _CHARACTERS = " Token counts are missing, so lengths are in characters."
 def section(run: RunData) -> Section | None:
     """Return a section on response lengths. Figures show the mean length by outcome, the quantiles of lengths and the
     share of truncated responses over training, and the distribution of lengths. A table compares lengths early and late
-    in training. If the recipe has the shaper ``novelty``, which prefers unlikely successes, a second table shows
-    whether the preferred successes are long.
+    in training. If the recipe's credit uses ``novelty``, which gives unlikely successes a higher advantage, a second
+    table shows whether ``novelty`` prefers long responses.
 
     Lengths are measured in characters if there are no token counts. The result is None if there are no rollouts.
     """
@@ -133,11 +133,11 @@ def _drift(run: RunData, unit: str) -> str:
 
 
 def _sharpened(run: RunData) -> list[TableBlock]:
-    """Compare the lengths of the successes that the shaper ``novelty`` preferred with three references: all successes
-    of their group, the whole group, and the group's other successes.
+    """Return a table that shows whether the credit component ``novelty`` prefers long responses.
 
-    The shaper prefers successes with a lower log-probability than the group's mean. The list is empty if the recipe
-    does not use the shaper.
+    ``novelty`` prefers successes with a lower log-probability than the group's mean. The table compares the lengths of
+    these preferred successes with three sets: all successes of the group, the whole group, and the group's other
+    successes. The list is empty if the recipe does not use ``novelty``, or if no success was preferred.
     """
     if not _has_novelty(run):
         return []

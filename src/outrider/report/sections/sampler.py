@@ -33,8 +33,8 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Plot the off-policy metrics, and how many steps old the policy weights were that sampled the rollouts. Return
-    None if neither is known."""
+    """Plot the off-policy metrics, and the age in training steps of the weights that sampled the rollouts. Return None
+    if neither is known."""
     figures = [figure for title in _GAUGES if (figure := _gauge(run, title)) is not None]
     figures += _age(run)
     return Section("sampler", "Off-policy metrics", _TEXT, figures) if figures else None
@@ -70,7 +70,7 @@ def _thinned(name: str, steps: np.ndarray, values: np.ndarray) -> Series:
 
 
 def _age(run: RunData) -> list[Figure]:
-    """Plot how many steps old the policy weights were that sampled the rollouts. Return no figure if all rollouts were
+    """Plot the age in training steps of the weights that sampled the rollouts. Return no figure if all rollouts were
     sampled with the newest weights, or if their ``policy_version`` is not a step number."""
     columns = query(
         run,

@@ -65,21 +65,22 @@ samples some groups only with hints, since the other groups would be a biased se
 
 
 def query(run: RunData, sql: str, values: Sequence[Any] = ()) -> Columns:
-    """Query ``rollouts`` and five more relations. These relations cover the split that :func:`split` returns.
+    """Return the result of an SQL query on the table ``rollouts`` or on the tables below. The tables below have only
+    rollouts of the split that :func:`split` returns.
 
     - ``with_text``: rollouts with four more columns. ``success`` is 1 or 0, or null if the rollout was never verified.
       ``length`` counts generated tokens, tokens of environment replies, and tokens that a branch copies from its
-      parent. ``upto`` is the last step of the rollout's bin (there are at most ``BINS`` bins). ``phase`` is "early" in
-      the first fifth of the steps, "late" in the last fifth, and null otherwise.
+      parent. Training steps are divided into at most ``BINS`` bins, and ``upto`` is the last step of the rollout's bin.
+      ``phase`` is "early" in the first fifth of the steps, "late" in the last fifth, and null otherwise.
     - ``seen``: ``with_text`` without the columns ``text`` and ``prompt``. Queries on ``seen`` are much faster.
     - ``spent``: ``seen`` plus greedy rollouts that serve only as a baseline. They count as cost, and are excluded from
       other statistics.
     - ``groups``: one row per step and group. ``n``, ``verified`` and ``successes`` are numbers of rollouts.
-      ``scorable`` is the number of verified rollouts whose verifier did not time out or fail. ``tokens`` includes
-      greedy rollouts. ``kind`` is solved, mixed or unsolved, or null if no rollout was verified. ``first_stage``,
-      ``first_stream`` and ``first_context`` are the columns ``stage``, ``stream`` and ``context`` of the first
-      successful rollout, or null if there is none.
-    - ``bins``: the steps, each with its bin.
+      ``scorable`` is the number of correct, incorrect and unparseable rollouts. ``tokens`` includes greedy rollouts.
+      ``kind`` is solved, mixed or unsolved, or null if no rollout was verified. ``first_stage``, ``first_stream`` and
+      ``first_context`` are the columns ``stage``, ``stream`` and ``context`` of the first successful rollout, or null
+      if there is none.
+    - ``bins``: one row per step, with the columns ``step``, ``upto`` and ``phase``.
     """
     try:
         return run.query(sql, values)
