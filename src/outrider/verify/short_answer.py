@@ -1,6 +1,7 @@
 r"""Verifiers for short final answers, which must equal the gold answer as text or as a number.
 
-The gold answer may be a worked solution: if it contains ``\boxed{…}`` or ``####``, it is read like a response.
+The gold answer may be a worked solution with ``\boxed{…}`` or ``####``. Then only the answer in the box, or after
+``####``, counts.
 """
 
 from __future__ import annotations

@@ -42,7 +42,8 @@ class Watch:
     - Time during which the program has more runnable threads than there are processors is also its own time, since
       these threads wait for each other.
     - Lateness is the program's fault if its own time is at least four fifths of the elapsed time. Lateness is also the
-      program's fault if its processes together have used more CPU time since the last request than the limits allow.
+      program's fault if its processes together have used more than ``2 * cpu_seconds + 2`` seconds of CPU time since
+      the last call of :meth:`asked`.
 
     If ``/proc`` is not available (it is hidden, or the system is not Linux), lateness is never the program's fault.
 
@@ -69,10 +70,10 @@ class Watch:
         return about * random.uniform(0.5, 1.5)
 
     def look(self, most: float) -> None:
-        """Record whether the program is waiting for a core, memory or a disk.
+        """Count the time since the last call as the program's own time, unless the program is now waiting for a core,
+        memory or a disk.
 
-        The result applies to the time since the last call, but to at most ``most`` seconds, since this process may also
-        have had to wait.
+        At most ``most`` seconds are counted: if more have passed, this process probably had to wait as well.
         """
         now = time.monotonic()
         threads = list(_threads(self._pid))

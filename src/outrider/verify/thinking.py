@@ -109,7 +109,8 @@ class TurnThinking:
     With a chat template, a block ends with its turn, since the template begins a new message for every turn.
 
     Attributes:
-        problem: the problem, with the end of the text before the next turn as its ``prompt_end``.
+        problem: a copy of the problem for the next turn. Its ``prompt_end`` ends with an opening mark if that turn
+            begins inside a reasoning block.
     """
 
     def __init__(self, problem: Problem, marks: Mapping[str, str] | None = None) -> None:

@@ -1,8 +1,8 @@
-r"""Builds expression trees in a canonical form that is not evaluated, so that two notations of a formula have equal
-trees.
+r"""Builds expression trees in a canonical form, so that two notations of a formula have equal trees.
 
-Expressions have the same form if they differ only in brackets, in the order of summands and factors, or in operations
-without effect: plus 0, times 1, divided by 1, first powers and double minus signs.
+Nothing is computed: 1 + 2 and 3 have different trees. Expressions have equal trees if they differ only in brackets, in
+the order of summands and factors, or in operations without effect: plus 0, times 1, divided by 1, first powers and
+double minus signs.
 """
 
 from __future__ import annotations

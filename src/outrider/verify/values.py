@@ -1,8 +1,7 @@
 r"""Evaluates an expression at a point: exactly if the value is rational, otherwise to a given precision.
 
-Only worker processes evaluate expressions. An expression may be undefined at a point, such as 1/x at 0 and \sqrt{x} at
--1. Its value is then neither zero nor complex. Only expressions with the imaginary unit are evaluated over the complex
-numbers.
+Only worker processes evaluate expressions. An expression may be undefined at a point, such as 1/x at 0. Over the real
+numbers, \sqrt{x} is undefined at -1; over the complex numbers, its value is i.
 """
 
 from __future__ import annotations

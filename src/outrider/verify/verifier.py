@@ -62,11 +62,11 @@ class Verifier(Options):
         raise NotImplementedError
 
     def right_otherwise(self, problem: Problem) -> str | None:
-        """Return a correct response in another notation than the gold answer's, such as code for LaTeX; None if there
-        is none.
+        """Return a correct response that writes the gold answer in another notation, such as code instead of LaTeX;
+        None if there is none.
 
-        ``outrider validate`` verifies this response. If the verifier rejects it, the verifier compares this gold answer
-        only as text.
+        ``outrider validate`` verifies this response. A rejection shows that the verifier probably cannot parse the gold
+        answer, and compares responses with it only as text.
         """
         return None
 

@@ -225,7 +225,8 @@ class Application:
         return self._page("error", request, None, status=400, sentence=str(error))
 
     def unread(self, request: Request, error: Exception) -> Response:
-        """Show a DuckDB error. The cause is a damaged file, or a file that was moved when the run was resumed."""
+        """Show an error that DuckDB raised while reading rollouts: a file is damaged, or was moved when the run was
+        resumed."""
         sentence = f"The rollouts could not be read: {str(error).splitlines()[0]}"
         return self._page("error", request, None, status=500, sentence=sentence)
 

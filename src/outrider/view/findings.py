@@ -30,11 +30,12 @@ EVIDENCE: Mapping[str, tuple[str, str]] = {
 
 
 class FoundReport(NamedTuple):
-    """The report of all checks on one version of a run.
+    """The last report on a run, with the issues that checks detected.
 
     Attributes:
+        version: :attr:`OpenedRun.version` of the run when it was last checked; empty before the first check.
         report: the report; None before the first report.
-        problem: error message; empty unless a check failed.
+        problem: message of the exception that stopped the last check of the run; empty if there was none.
     """
 
     version: str

@@ -22,9 +22,10 @@ class Message(NamedTuple):
 
 
 def messages_in(text: str) -> list[Message]:
-    r"""Return the messages in a text from an importer, which writes each role in brackets before its message.
+    r"""Split a text into messages, each preceded by a line with its role in brackets, such as ``[user]``.
 
-    The list is empty if the text has no roles.
+    Chat messages from other frameworks are imported as such texts. The list is empty if the text does not begin with a
+    role.
 
     >>> messages_in("[system]\nAdd.\n\n[user]\n2 + 2?")
     [Message(role='system', text='Add.'), Message(role='user', text='2 + 2?')]

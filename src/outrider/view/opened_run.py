@@ -111,8 +111,8 @@ class OpenedRun:
 
     @contextmanager
     def snapshot(self) -> Iterator[RunData]:
-        """Context manager that yields the run in its current state. Checks of the yielded run read all columns except
-        texts from memory."""
+        """Context manager that yields the run in its current state. Its relation ``numbers`` is a table in memory with
+        all columns except texts."""
         cursor = self.data.db.cursor()
         try:
             with self._lock:

@@ -54,11 +54,12 @@ class BeforeAfter(NamedTuple):
 
 
 def before_after(run: OpenedRun) -> BeforeAfter | None:
-    """Return pass@k before and after training, or by model; None if there are no verified rollouts.
+    """Return pass@k before and after training, or by model; None if there are no evaluations and no verified rollouts.
 
     The values come from the run's evaluation results. If there are none, they are computed from evaluation rollouts, or
-    else from the first and the last fifth of the training steps. Only rollouts of the first exploration stage are used,
-    without branches and without examples or hints in the prompt.
+    else from the first and the last fifth of the training steps. The computation leaves out rollouts that continue
+    another rollout, and rollouts with examples or hints in the prompt. If rollouts were sampled in several stages of a
+    step, only those of the first stage are used.
     """
     return run.kept("pass@k", lambda: _written(run) or _counted(run))
 

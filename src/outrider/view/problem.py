@@ -21,7 +21,8 @@ class ProblemStep(NamedTuple):
     Attributes:
         tokens: total tokens; None if the rollouts have no token counts.
         low, high: bounds of the pass rate's 95 % Wilson interval; both None if there are no verdicts.
-        predicted: pass rate that the recipe predicted before the step; None if there is no prediction.
+        predicted: the problem's pass rate, as predicted before the step from earlier rollouts; None if there is no
+            prediction.
     """
 
     split: str

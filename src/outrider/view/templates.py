@@ -1,5 +1,5 @@
-"""Templates and static files. The files are part of installed packages, so that pages load nothing from the
-internet."""
+"""Templates, scripts and style sheets of the viewer's pages. All are part of installed packages, so that pages load
+nothing from the internet."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class TrainedToken(NamedTuple):
-    """A token's importance ratio in the last update with its rollout, and the effect of the clip.
+    """A token's importance ratio at the last policy update that used its rollout, and the effect of the clip.
 
     Attributes:
         ratio: the token's probability at this update, divided by its probability at sampling.
@@ -40,8 +40,8 @@ def clip_of(config: Mapping[str, Any]) -> ClipBounds | None:
     configuration.
 
     The result is also None if training clips another ratio than the run records. With an off-policy correction, the
-    clipped ratio's denominator is the learner's probability, not the sampler's. With ``objective.prefix: repeat``, a
-    response's clipped ratio also covers its prefix.
+    clipped ratio's denominator is the learner's probability, not the sampler's. With ``objective.prefix: repeat``, the
+    ratio of a whole response also includes the tokens that it copied from another rollout.
     """
     objective = config.get("objective")
     if not isinstance(objective, Mapping) or objective.get("correction") is not None:
@@ -62,9 +62,10 @@ def trained_tokens(
     advantages: Sequence[float | None],
     clip: ClipBounds | None,
 ) -> list[TrainedToken | None]:
-    """Return the importance ratio and the clipping of each own token in the last update with the rollout. A value is
-    None for tokens from an environment, and for all tokens if no update used the rollout. If the clip applies to the
-    response, the response's ratio is the geometric mean over the rollout's own tokens.
+    """Return each token's importance ratio at the last policy update that used the rollout, and whether it was clipped.
+
+    The entry is None for tokens from an environment, and for all tokens if no update used the rollout. If the clip
+    applies to the ratio of the whole response, that ratio is the geometric mean of its sampled tokens' ratios.
     """
     if log_ratios is None:
         return [None] * len(sampled)
