@@ -21,15 +21,16 @@ The following parts were not compared, in most cases because they have no counte
 - `gae`, which needs a critic, and the optimal token baselines, which need sums over the vocabulary;
 - `opo`, whose baseline is a mean weighted by length, and `gdpo`, which combines several rewards;
 - the losses `dppo_tv`, `dppo_kl`, `dro` and `bypass_mode`;
-- the values `abs`, `k1+` and `k3+` of the option `kl_penalty`. `k1+` is the value of the KL estimator k1 with the
-  gradient of the estimator k2, and `k3+` is the value of k3 with this gradient.
+- the values `abs`, `k1+` and `k3+` of the option `kl_penalty`. `k1+` and `k3+` estimate the KL divergence by k1
+  and k3, but use the gradient of the estimator k2.
 
 In TRL:
 
 - the losses `luspo` and `vespo`, and the option `off_policy_mask_threshold`, which masks off-policy sequences;
-- the advantages, and the weights that correct for differences between vLLM and the trainer. TRL computes both in a
-  function that also samples and verifies. According to TRL's code, these advantages equal those of `group_mean` with
-  an epsilon of 1e-4. If no lower bound is set, the weights equal those of Outrider's corrections `truncate` and `mask`;
+- TRL's advantages, and its weights that correct for differences between vLLM and the trainer. The function that
+  computes these advantages and weights also samples responses. According to TRL's code, the advantages equal those of
+  `group_mean` with an epsilon of 1e-4. The weights equal those of Outrider's corrections `truncate` and `mask`, unless
+  TRL's option for a minimum weight is set;
 - `top_entropy_quantile`, which selects tokens whose entropy is above a quantile of all entropies. Outrider's `forking`
   selects a given number of tokens, so the two selections may differ by one token at the threshold.
 """
