@@ -77,10 +77,10 @@ def page(numbers: Mapping[str, Any]) -> str:
         "extend three standard errors to each side, so nominal coverage is 0.997. *below* is the share of intervals "
         "that lie entirely below the true value; *above* is the share that lie entirely above it. *off by* is the "
         "median distance between the true value and the nearest end of the intervals that miss it. *none* is the "
-        "share of simulated data sets for which no interval can be computed. **Bold** marks coverage below 0.90, or "
-        "below 0.98 in these three tables. Pass rates are drawn from Beta(0.6, 0.9) unless a row says otherwise. In "
-        "rows such as *normal effects: 0.006, 0.1, 0.15*, the numbers are the standard deviations of seed effects, "
-        "problem effects and residuals.",
+        "share of simulated data sets for which no interval can be computed. **Bold** marks coverage below 0.90; where "
+        "nominal coverage is 0.997, it marks coverage below 0.98. Pass rates are drawn from Beta(0.6, 0.9) unless a "
+        "row says otherwise. In rows such as *normal effects: 0.006, 0.1, 0.15*, the numbers are the standard "
+        "deviations of seed effects, problem effects and residuals.",
         "",
         f"**Method.** [`{Path(__file__).name}`](../benchmarks/studies/{Path(__file__).name}) generated this "
         f"page (`{about['command']}`; Outrider {about['versions']['outrider']}, NumPy {about['versions']['numpy']}, "
@@ -130,13 +130,14 @@ READING = """
 
 - *Few problems.* With 8 problems and k equal to the number of samples, coverage of pass@k is 0.74. Coverage of the
   difference in pass@k between two evaluations is then 0.41.
-- *Almost only problems with pass rate 0, or with pass rate 1.* For example, only 5 % of the problems can be solved, or
-  95 % are always solved. The intervals are then too short. With 5 % solvable problems, intervals that miss the true
-  pass rate are mostly too low; with 95 % always solved, they are mostly too high. An interval has width 0 if the
-  evaluation contains no solvable problem, or only always solved problems. If 5 % are solvable, coverage is about 0.9
-  with 100 problems, and 0.5 to 0.77 with 30 problems. For the difference between two evaluations, coverage is lower. If
-  95 % are always solved, pass@16 is 1 in almost every simulated data set. The interval then almost always misses the
-  true value, by 0.0001 (column *off by*). Report the number of solved problems instead.
+- *Extreme pass rates.* The intervals are too short if almost all problems have pass rate 0, or almost all have pass
+  rate 1. For example, only 5 % of the problems can be solved, or 95 % are always solved. With 5 % solvable problems,
+  intervals that miss the true pass rate are mostly too low; with 95 % always solved, they are mostly too high. An
+  interval has width 0 if the evaluation contains no solvable problem, or only always solved problems. If 5 % are
+  solvable, coverage is about 0.9 with 100 problems, and 0.5 to 0.77 with 30 problems. For the difference between two
+  evaluations, coverage is lower. If 95 % are always solved, pass@16 is 1 in almost every simulated data set. The
+  interval then almost always misses the true value, by 0.0001 (column *off by*). Report the number of solved problems
+  instead.
 - *Autocorrelated noise.* Some intervals describe how a metric changes over the steps of a run (the four tables before
   the table *Bench*). These intervals assume that noise is independent, or correlated over only a few steps. At an
   autocorrelation of 0.9, coverage is 0.18 to 0.79. Noise is independent if every step samples new problems. Noise is
