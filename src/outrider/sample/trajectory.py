@@ -37,7 +37,7 @@ class Trajectory:
     """A multi-turn rollout during sampling.
 
     Attributes:
-        request: request with ``n = 1`` for this rollout.
+        request: the request for this rollout alone (its number of rollouts, ``n``, is 1).
         replayed: turns that were copied from another rollout and must still be sent to the environment, each with the
             observation that followed it.
         turn: tokens of the current turn so far, including tokens that were copied from another rollout.

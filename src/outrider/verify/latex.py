@@ -247,7 +247,7 @@ def _reader() -> Any:
             return sympy.binomial(top, bottom, evaluate=False)
 
         def convert_postfix_list(self, arr: Any, i: int = 0) -> Any:
-            """Convert a product without a multiplication sign. 2 1/2 is a mixed number, but 2(1/2) is a product."""
+            """Parse factors without a multiplication sign between them. 2(1/2) is a product, 2 1/2 a mixed number."""
             if i + 1 == len(arr) or not _INTEGER.fullmatch(arr[i].getText()):
                 return super().convert_postfix_list(arr, i)
             number = self.convert_postfix(arr[i])
