@@ -11,7 +11,7 @@ class Bounds(NamedTuple):
 
     Attributes:
         fewest: minimum number of rollouts in the step.
-        most: maximum number of rollouts in the step; None if this stage or an earlier stage has no useful upper bound.
+        most: maximum number of rollouts in the step; None if no upper bound is known.
         first: minimum and maximum number of rollouts that the first sampling stage samples per problem.
     """
 

@@ -31,9 +31,9 @@ class Branch(Stage):
 
     - ``which`` selects the rollouts that may be branched. ``failed``: rollouts without success, including truncated
       rollouts. ``all``: every rollout. ``by_accuracy``: some of the problem's ``n`` roots (rollouts from the prompt),
-      with all branches of these roots. If the share ``acc`` of the roots succeeded, ``ceil(n e^-acc)`` roots are
-      chosen. If fewer roots succeeded than failed, all successes and random failures are chosen; otherwise, all
-      failures and random successes.
+      with all branches of these roots. The number of chosen roots is ``ceil(n e^-acc)``, where ``acc`` is the fraction
+      of the roots that succeeded. If fewer roots succeeded than failed, all successes and random failures are chosen;
+      otherwise, all failures and random successes.
     - In each of ``rounds`` rounds, ``segment`` defines the cuts (:mod:`outrider.explore.segment`). Then ``select``
       picks up to ``pivots`` cuts per rollout, tree or problem, depending on the selector. Later rounds may also branch
       the branches of earlier rounds.

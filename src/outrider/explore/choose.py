@@ -24,8 +24,8 @@ class Choose(PlansAhead, Stage):
         \frac{\mathrm{value}}{\mathrm{enough} \cdot \mathrm{best}}\right)\right)
 
     Here p is the problem's pass rate, F the gradient noise per rollout, and c the number of tokens per rollout; all
-    three are predicted by :class:`~outrider.explore.pass_rate_model.PassRateModel`. The value is computed for a new
-    problem of each difficulty level, and ``best`` is the highest of these values.
+    three are predicted by :class:`~outrider.explore.pass_rate_model.PassRateModel`. ``best`` is the highest value that
+    a new problem of any difficulty level would have.
 
     The formula for the value is motivated as follows. If gradient noise dominates, an update step of fixed norm changes
     the objective by :math:`\sum_i w_i C_i / (\sum_i w_i^2 N_i / n_i)^{1/2}`. Problem i has weight :math:`w_i` and
@@ -51,11 +51,11 @@ class Choose(PlansAhead, Stage):
     step and the problems that other stages add.
 
     The stage learns from every rollout that the verifier could score, including rollouts in dropped groups. Branches
-    and rollouts with hints or in-context examples are ignored. Degenerate cases: all problems are accepted in the first
-    step. All problems are also accepted if they are all new and have the same difficulty level, or if the value is 0 at
-    every difficulty level. If every sampled token had probability 1, F is 0, and the problem's value counts as 0 . The
-    random draw depends on the run's seed, the step, the problem, and the number of times that the problem was offered
-    in this step.
+    (continuations of other rollouts) and rollouts with hints or in-context examples are ignored. Degenerate cases: all
+    problems are accepted in the first step. All problems are also accepted if they are all new and have the same
+    difficulty level, or if the value is 0 at every difficulty level. If every sampled token had probability 1, F is 0,
+    and the problem's value counts as 0 . The random draw depends on the run's seed, the step, the problem, and the
+    number of times that the problem was offered in this step.
 
     >>> Choose().floor
     0.02

@@ -32,16 +32,16 @@ class Commit(Stage):
 
     With ``evict``, a problem is evicted (skipped in later steps) after a step in which all of its rollouts (at least
     two) succeeded. An evicted problem is accepted again when it comes up for the third time in one step (metric
-    ``recalled``). Only a third time proves that a whole epoch has passed, since each epoch is shuffled anew. Problems
-    that were too hard are not evicted, so they can be sampled again. The last 100,000 evicted problems are remembered.
+    ``recalled``). By then, every other problem has come up in this step too. Problems that were too hard are not
+    evicted, so they can be sampled again. The last 100,000 evicted problems are remembered.
 
-    The pass rate counts only rollouts that the verifier could score. Branches and rollouts with hints or in-context
-    examples are ignored. Degenerate cases: for an empty batch the stage requests nothing. Groups that an earlier stage
-    excluded are ignored. If no problem is within ``[low, high]``, all problems are dropped and the step has no update.
-    If the task has no more problems, the rounds end early.
+    The pass rate counts only rollouts that the verifier could score. Branches (continuations of other rollouts) and
+    rollouts with hints or in-context examples are ignored. Degenerate cases: for an empty batch the stage requests
+    nothing. Groups that an earlier stage excluded are ignored. If no problem is within ``[low, high]``, all problems
+    are dropped and the step has no update. If the task has no more problems, the rounds end early.
 
-    Source: Kim et al. 2026, "Pilot-Commit", arXiv 2605.26606, following its released code (recipe/pc). Only summaries
-    of the paper were available. Differences: the released code buffers pilots for up to four steps. Buffered pilots are
+    Source: Kim et al. 2026, "Pilot-Commit", arXiv 2605.26606, following its released code (recipe/pc). We read only
+    summaries of the paper. Differences: the released code buffers pilots for up to four steps. Buffered pilots are
     off-policy, but the importance ratio in that code does not correct for this. Here the additional rollouts follow in
     the same step, and problems beyond the target are dropped. The released code stops when a step has too few problems
     or when all problems are evicted. As in the released code, the pilot rollouts whose outcomes select a problem are

@@ -113,8 +113,7 @@ class Transformer(Embedder):
     """Cosine similarity of the embeddings of a ``sentence-transformers`` model.
 
     For any other Hugging Face encoder, the package ``sentence-transformers`` adds mean pooling over tokens. Texts are
-    embedded one at a time, since the last bits of an embedding depend on the other texts in its batch. Embeddings are
-    cached while their texts are in use.
+    embedded one at a time, since the last bits of an embedding depend on the other texts in its batch.
 
     Source: XRPO (arXiv 2510.06672) uses Qwen3-Embedding-8B and does not mention an instruction prompt.
     """

@@ -16,11 +16,10 @@ class Greedy(Stage):
     ``credit``).
 
     The rollout always takes the most likely token (temperature 0). Since the rollout is not a sample of the policy, it
-    is not trained on (``unused`` in the records), but its tokens count as generated. In rollout files, the column
-    ``stage`` is this stage's position in ``explore`` and its name, such as ``1-greedy``. Other stages do not count the
-    rollout as evidence of a pass rate and do not branch it. Other baselines and the step's metrics count it like any
-    other rollout of the group. A request that overrides sampling options must set all of them, so this stage needs its
-    own ``max_tokens``.
+    is not trained on, but its tokens count as generated. In rollout files, the column ``stage`` is this stage's
+    position in ``explore`` and its name, such as ``1-greedy``. Other stages do not count the rollout as evidence of a
+    pass rate and do not branch it. Other baselines and the step's metrics count it like any other rollout of the group.
+    A request that overrides sampling options must set all of them, so this stage needs its own ``max_tokens``.
 
     Degenerate cases: the stage requests nothing for an empty batch, or for groups that have no rollouts or were
     excluded by an earlier stage.

@@ -29,12 +29,13 @@ class Keep(Stage):
 
     Successes that no earlier stage excluded are ranked by one of three measures (option ``by``), highest first:
 
-    * ``entropy``: the mean entropy per token, from sampling;
+    * ``entropy``: the mean entropy per token, recorded during sampling;
     * ``branching``: the mean size of the top-p token set over all positions, computed in a forward pass of the policy.
       The top-p set is the smallest set of tokens with a total probability of at least ``mass``, at temperature 1;
     * ``chance``: a random number per response. The other measures use this number to break ties.
 
-    Tokens after the end of the first ``\boxed{…}`` are ignored, since they are not trained on (``until_box``).
+    Tokens after the end of the first ``\boxed{…}`` are ignored: the credit component ``until_box`` excludes them from
+    training.
 
     The number ``n`` of kept responses is ``most``, or less if there are too few successes. Of the kept responses,
     :math:`\lfloor \mathrm{noise}\; n \rfloor` are failures (fewer if there are not enough), ranked in the same way, and
@@ -89,8 +90,7 @@ class Keep(Stage):
         return before
 
     def plan(self, view: View) -> list[SampleRequest]:
-        """Select the responses to keep. The selection happens here because only ``plan`` has access to the policy;
-        ``drop`` later applies it."""
+        """Select the responses to keep. The measure ``branching`` needs the policy, to which ``drop`` has no access."""
         left = [r for group in view.groups for r in group.rollouts if trainable(r)]
         verified = [r for r in scorable(left) if r.success or self.noise]
         values = dict(zip((r.id for r in verified), self._values(verified, view), strict=True))
@@ -129,7 +129,7 @@ class Keep(Stage):
         return chosen
 
     def _mean_value(self, rollouts: Sequence[Rollout], values: Mapping[str, float]) -> float:
-        """Return the mean of the measured values, or NaN if nothing was measured."""
+        """Return the mean of ``values`` over the rollouts; NaN without rollouts or with ``by: chance``."""
         return _mean([values[r.id] for r in rollouts]) if rollouts and self.by != "chance" else math.nan
 
     def _values(self, rollouts: Sequence[Rollout], view: View) -> list[float]:

@@ -49,28 +49,28 @@ class Knapsack(Allocation):
     counts as known after ``known`` rollouts. Problems with an unknown pass rate get ``n`` rollouts, and all other
     problems start with ``min_n``. The remaining budget is spent exactly, with at most ``max_n`` rollouts per problem:
 
-    1. problems with ``0 < p < 1`` get more rollouts, each where :func:`value` increases most. In addition to ``min_n``,
-       these problems get at most the sum of their values of :func:`enough`;
+    1. problems with ``0 < p < 1`` get more rollouts. Each rollout goes to the problem whose :func:`value` increases
+       most. The total number of these rollouts is at most the sum of :func:`enough` over these problems;
     2. the rest goes evenly to known unsolved problems (``p = 0``), or to solved problems if no problem is unsolved;
-    3. rollouts that are left over because problems have reached ``max_n`` go first evenly to solved problems, then by
-       :func:`value` to problems with ``0 < p < 1``, and finally evenly to all problems.
+    3. rollouts may be left over because problems have reached ``max_n``. They go to solved problems (evenly), then to
+       problems with ``0 < p < 1`` (by :func:`value`), and then to all problems (evenly).
 
     Values are concave in ``n``, so this greedy allocation by largest gain is the optimum of the knapsack problem that
-    the paper solves by dynamic programming. In a recipe, this stage replaces ``uniform``, which samples the first
-    rollouts.
+    the paper solves by dynamic programming. In a recipe's list ``explore``, this stage takes the place of ``uniform``,
+    which samples equally many rollouts for every problem.
 
     The stage learns from every rollout that the verifier could score, including rollouts in dropped groups. Branches
-    and rollouts with hints or in-context examples are ignored. Degenerate cases: for an empty batch the stage requests
-    nothing. Problems that already have rollouts get no further rollouts. The allocation is uniform in the first epoch.
-    If no problem has ``0 < p < 1``, the rest of the budget goes to unsolved problems. The last 100,000 problems are
-    remembered.
+    (continuations of other rollouts) and rollouts with hints or in-context examples are ignored. Degenerate cases: for
+    an empty batch the stage requests nothing. Problems that already have rollouts get no further rollouts. The
+    allocation is uniform in the first epoch. If no problem has ``0 < p < 1``, the rest of the budget goes to unsolved
+    problems. The last 100,000 problems are remembered.
 
     Source: Li et al. 2025, "Knapsack RL", arXiv 2509.25849, following its released code (exploration_utils.py and
-    rl_dataset.py). Only summaries of the paper were available. Differences: in the released code, the first ``min_n``
-    rollouts have the value 0 instead of ``V(min_n, p)``. The released code therefore overestimates the gain from the
-    next rollout of every problem with ``0 < p < 1``. It gives rollouts for unsolved problems (item 2 above) also to new
-    problems, and may exceed ``max_n``. If a batch has only mixed problems and some budget is left over, the released
-    code either divides by zero or allocates fewer rollouts than the budget allows.
+    rl_dataset.py). We read only summaries of the paper. Differences: in the released code, the first ``min_n`` rollouts
+    have the value 0 instead of ``V(min_n, p)``. The released code therefore overestimates the gain from the next
+    rollout of every problem with ``0 < p < 1``. In item 2, the released code also gives rollouts to new problems, and
+    may exceed ``max_n``. If a batch has only mixed problems and some budget is left over, the released code either
+    divides by zero or allocates fewer rollouts than the budget allows.
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` or ``known <= window`` does not hold.

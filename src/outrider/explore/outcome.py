@@ -28,8 +28,8 @@ def trainable(rollout: Rollout) -> bool:
 def evidence(rollouts: Iterable[Rollout]) -> list[Rollout]:
     """Return the scorable rollouts that are samples of the current policy: all except greedy and replayed rollouts.
 
-    A rollout counts as greedy if its prompt has no hint or example and it is excluded from training
-    (:class:`outrider.explore.greedy.Greedy`).
+    Greedy rollouts (:class:`outrider.explore.greedy.Greedy`) are recognised by two properties: their prompts have no
+    hint or example, and they are excluded from training.
     """
     drawn = [r for r in scorable(rollouts) if not r.replayed]
     return [r for r in drawn if r.context.kind != "plain" or r.context.trained != "excluded"]
@@ -37,8 +37,9 @@ def evidence(rollouts: Iterable[Rollout]) -> list[Rollout]:
 
 def first_pass(group: Group) -> list[Rollout]:
     """Return the rollouts that show how often the policy solves the problem from its prompt alone. These are samples of
-    the current policy that the verifier could score (:func:`evidence`). Branches, rollouts with hints or in-context
-    examples, and rollouts outside the loss stream ``main`` do not count.
+    the current policy that the verifier could score (:func:`evidence`). Branches (continuations of other rollouts) and
+    rollouts with hints or in-context examples do not count, nor do rollouts whose ``stream`` (their part of the loss)
+    is not ``main``.
     """
     return [r for r in evidence(group.roots) if r.stream == "main" and r.context.kind == "plain"]
 

@@ -141,7 +141,7 @@ class Visit(NamedTuple):
 
     @property
     def level(self) -> Visits:
-        """Return this visit's results as the sums over a single visit."""
+        """Return a :class:`Visits` with this visit alone."""
         n = self.successes + self.failures
         spread = self.successes * self.failures / (n * (n - 1)) if n > 1 else 0.0
         return Visits(1.0, self.successes / n, float(n > 1), spread, float(n), float(self.tokens), self.noise)
@@ -170,9 +170,9 @@ class PassRateModel:
     between problems of one difficulty level.
 
     The rollouts of all exploration stages count alike, except that rollouts with a prefix, hint or example are ignored.
-    If a later stage (such as ``rebalance``) adds rollouts for problems with few successes, predicted pass rates of
-    difficulty levels are slightly too high: added rollouts correct pass rates that are too low by chance, but not those
-    that are too high. Histories are stored for at most 100,000 problems, but statistics for every level, so a task
+    A stage such as ``rebalance`` adds rollouts for problems with few successes. These rollouts correct pass rates that
+    are too low by chance, but nothing corrects those that are too high. Predicted pass rates of difficulty levels are
+    then slightly too high. Histories are stored for at most 100,000 problems, but statistics for every level, so a task
     should have few levels.
 
     Attributes:
@@ -283,9 +283,10 @@ class PassRateModel:
     def numbers(self) -> dict[str, float]:
         """Return a step's metrics.
 
-        The metrics are ``surprise`` and ``memory``, the recalibration's ``slope`` and ``shift``, and ``taken``, the
-        fraction of its last Newton step that was made. For each class i of predicted pass rates, ``calibration_i_…``
-        are the fields of :class:`CalibrationStats`.
+        The metrics are the attributes ``surprise`` and ``memory``, and three numbers of the recalibration: ``slope``,
+        ``shift`` and ``taken``. ``taken`` is the factor by which the recalibration's last Newton step was multiplied to
+        limit its size (1: no limit needed). For each class i of predicted pass rates, ``calibration_i_…`` are the
+        fields of :class:`CalibrationStats`.
         """
         by_class = {
             f"calibration_{i}_{name}": value

@@ -39,11 +39,11 @@ class Prefixed(Stage):
     is below one half. If the pass rate is one half or above, the stored success is removed. When a problem comes up
     again and all its rollouts without a prefix fail, the stage draws several prefixes (option ``prefixes``) of the
     stored success. Each prefix keeps a random fraction of the success's tokens, uniform in ``[low, high]``, and is
-    continued by ``n`` rollouts. The continuations are on-policy; the prefix is context and not trained on. With
-    ``move`` there is one prefix, whose fraction starts in the middle of ``[low, high]``. Within these bounds the
-    fraction rises by ``move`` if fewer than half of the last continuations succeeded, and falls by ``move`` if more
-    than half succeeded. With ``given``, problems without a stored success use the task's own solution
-    (``metadata["solution"]``) until they have a success.
+    continued by ``n`` rollouts. The continuations are on-policy; the prefix is context and not trained on. If ``move``
+    is above 0, only one prefix is drawn. At first, it keeps the fraction ``(low + high) / 2`` of the success's tokens.
+    Within ``[low, high]``, this fraction rises by ``move`` if fewer than half of the last continuations succeeded, and
+    falls by ``move`` if more than half succeeded. With ``given``, problems without a stored success use the task's own
+    solution (``metadata["solution"]``) until they have a success.
 
     A prefix defines a different problem, so only rollouts from the same prefix should be compared with each other, as
     the credit component ``siblings_mean`` does. Rollouts from a prefix do not count in the problem's pass rate.
@@ -53,10 +53,10 @@ class Prefixed(Stage):
     at least one token to sample. Rollouts that the verifier could not score are not failures, and a problem with only
     such rollouts does not count as unsolved. If two prefixes are equal, their ``2 n`` continuations are compared with
     each other. Successes from prefixes are stored too, so later prefixes may come from continuations. Responses with
-    observations are not stored, because the environment's state could not be restored. ``ungiven`` counts problems
-    whose given solution cannot be used. This happens if the task has no solution, or if the tokens of the prompt change
-    when the solution is appended (for example, if a chat template adds text after the prompt). The last 2,000 problems
-    with a success are remembered.
+    observations are not stored, because the environment's state could not be restored. The metric ``ungiven`` counts
+    problems for which the task's solution cannot be used. This happens if the task has no solution, or if the tokens of
+    the prompt change when the solution is appended (for example, if a chat template adds text after the prompt). The
+    last 2,000 problems with a success are remembered.
 
     Source: Setlur et al. 2026, "PrefixRL", arXiv 2601.18795: three prefixes with lengths between 0.4 and 0.8 of a
     success, and groups of 8 rollouts. Only a summary of the paper was available. Differences: PrefixRL's successes come

@@ -71,10 +71,10 @@ class Prioritise(Stage):
     budget is split evenly over ``rounds``; a remainder goes to earlier rounds.
     :func:`outrider.explore.apportion.apportion` divides a round's budget. Ties go to problems with fewer rollouts; a
     random order, drawn for the round, breaks further ties. Priorities are re-estimated in each round. The estimate uses
-    all rollouts of a problem that start at its prompt and that the verifier could score. With ``seed``, problems
-    without a success so far get in-context examples (:class:`outrider.explore.seed.Seed`). From the round after its
-    first success on, a problem gets no examples. ``total`` counts every rollout of the step, including rollouts of
-    earlier stages, and is spent exactly.
+    all rollouts of a problem that start at its prompt and that the verifier could score. If the option ``seed`` is set,
+    problems without a success so far get in-context examples (:class:`outrider.explore.seed.Seed`). From the round
+    after its first success on, a problem gets no examples. ``total`` counts every rollout of the step, including
+    rollouts of earlier stages, and is spent exactly.
 
     Degenerate cases: if all outcomes of a problem are equal, Δ is 0 and only the bonus counts. Solved and unsolved
     problems therefore rank equally, unless ``skip_solved`` excludes solved problems. If all priorities are 0, all

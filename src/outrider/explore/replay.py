@@ -32,16 +32,17 @@ class Replay(Stage):
     """Adds a problem's last success to the problem's group if all of the problem's rollouts fail in this step.
 
     After every step, the stage stores the last success of each problem with a pass rate below one half, including
-    tokens and log-probabilities. If the pass rate is one half or above, the stored success is removed. Branches and
-    rollouts with hints or in-context examples are ignored. A group of failures has no gradient; with the success added,
-    the group has a gradient. Nothing is sampled, so a replay costs no generated tokens.
+    tokens and log-probabilities. If the pass rate is one half or above, the stored success is removed. Branches
+    (continuations of other rollouts) and rollouts with hints or in-context examples are ignored. A group of failures
+    has no gradient; with the success added, the group has a gradient. Nothing is sampled, so a replay costs no
+    generated tokens.
 
     A replay is off-policy: its old log-probabilities come from the policy that sampled it. With ``clip: [0.2, 0.2]``, a
     token whose probability rose by more than a fifth has no gradient. If a token's probability fell, its gradient is
     multiplied by the ratio of the new probability to the old one: the further the probability fell, the smaller the
     gradient. The corrections ``truncate`` and ``mask`` (``objective.correction``) weight the replay by the ratio of the
-    current policy to the policy that sampled it. The correction ``recompute``, and the surrogate ``likelihood``, treat
-    the replay as if the current policy had sampled it.
+    current policy to the policy that sampled it. With the correction ``recompute`` or the policy loss ``likelihood``,
+    the replay is treated as if the current policy had sampled it.
 
     A replayed rollout is not a sample of the current policy, so pass rates, costs, other stages and reports ignore it.
     In rollout files, a replay has the ``context`` ``replayed``, and the original rollout's id. The replay is trained

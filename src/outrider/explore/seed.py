@@ -263,8 +263,9 @@ class Seed(Options):
 def _shorter(lengths: Sequence[int], longest: int, excess: float) -> int:
     """Return a new maximum length for texts of these ``lengths``, which are already truncated to ``longest``.
 
-    This is the largest limit below ``longest`` that removes at least ``excess`` more characters in total. If even a
-    limit of 1 removes less, the limit is still 1, since ``excess`` is an estimate; if ``longest`` is 1, the limit is 0.
+    This is the largest limit below ``longest`` that removes at least ``excess`` more characters in total. If no limit
+    above 0 removes so many characters, the limit is 1, since ``excess`` is only an estimate. If ``longest`` is already
+    1, the limit is 0.
 
     >>> _shorter([10, 4], 10, 3.0), _shorter([10, 4], 10, 8.0), _shorter([5], 3, 0.0), _shorter([5], 3, 9.0)
     (7, 3, 2, 1)

@@ -121,11 +121,11 @@ class Chunk(Segmenter):
 class Delimiter(Segmenter):
     """Cuts after each token that completes one of ``marks``, whatever else the token contains.
 
-    The joined text of the tokens is searched for marks from left to right. Marks do not overlap, and longer marks take
-    precedence. For example, a single token ``".\\n"`` ends a sentence. DEEP-GRPO's released code does not recognise
-    this token as an end, because the code compares token ids with the id of ".". A mark may also span several tokens. A
-    response without a mark is one segment; AttnRL instead cuts such responses at lines or, without lines, at tokens.
-    Source: DEEP-GRPO (arXiv 2602.14169) section 4.1.
+    For example, the mark ``"."`` causes a cut after the token ``".\\n"``. DEEP-GRPO's released code does not cut after
+    this token, because the code compares token ids with the id of ".". The joined text of the tokens is searched for
+    marks from left to right. Marks do not overlap, and longer marks take precedence. A mark may also span several
+    tokens. A response without a mark is one segment; AttnRL instead cuts such responses at lines or, without lines, at
+    tokens. Source: DEEP-GRPO (arXiv 2602.14169) section 4.1.
 
     >>> Delimiter(marks=["."]).bounds(["a", ".\\n", "b", ".", "c"], np.ones(5, bool))
     [2, 4]

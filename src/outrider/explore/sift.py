@@ -14,7 +14,8 @@ from outrider.texts import first_box_end, redundancy
 
 
 class Sift(Stage):
-    """Drops responses that are unfit for imitation, whether correct or not, with the first reason that applies:
+    """Drops responses that are unfit for imitation, whether correct or not. The recorded reason is the first that
+    applies:
 
     * ``unscorable``: the verifier failed or timed out;
     * ``no answer``: the verifier found no answer;
@@ -22,7 +23,8 @@ class Sift(Stage):
     * ``repetitive``: the share of the response's word 3-grams that repeat an earlier one is above ``redundancy``. This
       rule does not apply to responses with fewer than 50 3-grams.
 
-    Text after the end of the first ``\\boxed{…}`` is ignored, since this text is not trained on (``until_box``).
+    The last two rules ignore text after the end of the first ``\\boxed{…}``: the credit component ``until_box``
+    excludes this text from training.
 
     The stage does not sample rollouts. Dropped responses are still saved in the run folder and count in baselines, and
     their tokens count as generated.

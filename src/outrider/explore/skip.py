@@ -44,19 +44,20 @@ class Skip(PlansAhead, Stage):
         max(keep ** z, floor)
 
     A problem is always accepted if it is new or if its last visit had both successes and failures. The stage does not
-    sample rollouts. It can be placed anywhere in ``explore``. It filters both the initial problems of a step and the
-    problems that ``refill`` takes. Because of ``floor``, a refused problem is expected to be accepted again within ``1
+    sample rollouts. It can be placed anywhere in ``explore``. It filters the initial problems of a step and the
+    problems that other stages add. Because of ``floor``, a refused problem is expected to be accepted again within ``1
     / floor`` epochs, however often it failed.
 
-    A visit is solved if all of its rollouts with a verdict succeeded, and unsolved if all failed. Branches and rollouts
-    with in-context examples count too: if one of them finds a solution, the problem has a gradient. Degenerate cases: a
-    visit with fewer than two rollouts that the verifier could score changes nothing. A change from unsolved to solved,
-    or back, restarts the count. The random draw depends on the run's seed, the problem, its last visit, and how often
-    the problem has come up since then. Counts of visits are stored for at most 100,000 problems.
+    A visit is solved if all of its rollouts with a verdict succeeded, and unsolved if all failed. Branches
+    (continuations of other rollouts) and rollouts with in-context examples count too, since a success among failures
+    gives a gradient wherever it comes from. Degenerate cases: a visit with fewer than two rollouts that the verifier
+    could score changes nothing. A change from unsolved to solved, or back, restarts the count. The random draw depends
+    on the run's seed, the problem, its last visit, and how often the problem has come up since then. Counts of visits
+    are stored for at most 100,000 problems.
 
-    Differences from GRESO (arXiv 2506.02177): instead of a constant ``keep``, GRESO adapts the probability until a
-    target share of groups has no reward variance, separately for easy and hard problems. GRESO enlarges the batch to
-    replace such groups. Here ``keep`` and ``floor`` are constants, and the stage ``refill`` replaces groups.
+    Differences from GRESO (arXiv 2506.02177): GRESO has one probability for easy problems and one for hard problems,
+    and adapts both until a target share of groups has no reward variance. Here ``keep`` and ``floor`` are constants.
+    GRESO enlarges the batch to replace groups without reward variance; here, the stage ``refill`` replaces them.
 
     >>> Skip().chance(0), Skip().chance(2), Skip().chance(9)
     (1.0, 0.25, 0.1)

@@ -17,8 +17,8 @@ class Engine(Protocol):
     """The parts of the policy and its tokenizer that stages may use. A stage calls only the methods that it needs."""
 
     def encode(self, problem: Problem) -> Ids:
-        """Return the token ids of a problem's prompt. To encode a changed prompt, such as one with examples, pass a
-        problem with this ``prompt``.
+        """Return the token ids of a problem's prompt. To encode a changed prompt, such as one with examples, pass
+        ``replace(problem, prompt=changed)``.
         """
         ...
 
@@ -58,7 +58,7 @@ class View:
         take: ``take(n)`` returns the next ``n`` training problems without a group in the step, or fewer if no other
             problems are left.
         engine: see :class:`Engine`.
-        seed: the run's master seed. A stage derives its own seeds from it by ``identity_seed(view.seed, "name",
+        seed: the run's master seed, from which a stage derives its own seeds: ``identity_seed(view.seed, "name",
             view.step, …)``.
         prompt_limit: maximum number of tokens in a prompt; with a longer prompt, the longest response would not fit
             into the model's context.

@@ -53,22 +53,23 @@ class Vip(Allocation):
     much effect as earlier ones, so predictions adapt when the policy changes. The budget, ``n`` times the number of
     problems, is then spent exactly. Every problem starts with ``min_n`` rollouts. Each further rollout goes to the
     problem below ``max_n`` whose :func:`variance` decreases most. The decreases become smaller with every rollout, so
-    no other allocation has less variance. In a recipe, this stage replaces ``uniform``, which samples the first
-    rollouts.
+    no other allocation has less variance. In a recipe's list ``explore``, this stage takes the place of ``uniform``,
+    which samples equally many rollouts for every problem.
 
     The stage learns from every rollout that the verifier could score, including rollouts in dropped groups. Branches
-    and rollouts with hints or in-context examples are ignored. Degenerate cases: in the first step, and for questions
-    unlike any earlier question, ``p`` is 1/2. Problems with equal predictions get equal shares. Predictions are clipped
-    like pass rates. If questions are nearly equal, the logits of their pass rates are averaged, so all of them get the
-    same prediction. For an empty batch the stage requests nothing. Problems that already have rollouts get no further
-    rollouts. The last 10,000 questions are remembered; older questions have no effect. With the embedder ``tfidf``,
-    ``K`` changes slightly when the remembered questions change, since they determine the weights of terms.
+    (continuations of other rollouts) and rollouts with hints or in-context examples are ignored. Degenerate cases: in
+    the first step, and for questions unlike any earlier question, ``p`` is 1/2. Problems with equal predictions get
+    equal shares. Predictions are clipped like pass rates. If questions are nearly equal, the logits of their pass rates
+    are averaged, so all of them get the same prediction. For an empty batch the stage requests nothing. Problems that
+    already have rollouts get no further rollouts. The last 10,000 questions are remembered; older questions have no
+    effect. With the embedder ``tfidf``, ``K`` changes slightly when the remembered questions change, since they
+    determine the weights of terms.
 
-    Source: Nguyen et al. 2026, "VIP", arXiv 2602.01601, and earlier versions of its code. Only summaries of the paper
-    were available. Differences: VIP's code optimises real-valued allocations by SLSQP, with a bonus for problems that
-    it considers hard. It replaces allocations below 4 by 0 rollouts, adds 1e-4 to the diagonal of ``K``, and starts
-    ``g`` at -5. VIP's script uses 16 rollouts per problem by default and a bandwidth of 0.4. The paper's bandwidth is
-    the median distance between questions, which an endless stream of problems does not have.
+    Source: Nguyen et al. 2026, "VIP", arXiv 2602.01601. We used summaries of the paper and earlier versions of its
+    code, not the paper itself. Differences: VIP's code optimises real-valued allocations by SLSQP, with a bonus for
+    problems that it considers hard. It replaces allocations below 4 by 0 rollouts, adds 1e-4 to the diagonal of ``K``,
+    and starts ``g`` at -5. VIP's script uses 16 rollouts per problem by default and a bandwidth of 0.4. The paper's
+    bandwidth is the median distance between questions, which an endless stream of problems does not have.
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` does not hold, ``min_n`` is too small for the estimator, or the

@@ -85,7 +85,7 @@ class Selector(Options):
         raise NotImplementedError
 
     def observe(self, outcomes: Sequence[PivotOutcome]) -> dict[str, float]:
-        """Learn from the pivots of a finished step, and return the selector's metrics.
+        """Learn from the outcomes of the branch points of a finished step, and return the selector's metrics.
 
         The order of ``outcomes`` does not depend on batch order.
         """
