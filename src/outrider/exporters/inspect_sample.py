@@ -32,8 +32,9 @@ class Known(NamedTuple):
 
 
 def sample_of(rollout: ExportedRollout, epoch: int, known: Known) -> dict[str, Any]:
-    """Convert a rollout to a sample of an Inspect log (log version 2). Prompt, response, answer and detail have their
-    own fields in a sample. All other non-empty columns of the rollout become the sample's metadata.
+    """Convert a rollout to a sample of an Inspect log (log version 2). The prompt, the response, the answer and the
+    verifier's explanation (``detail``) have their own fields in a sample. All other non-empty columns of the rollout
+    become the sample's metadata.
 
     The score is ``C`` for a correct answer, ``I`` for an incorrect answer, ``N`` for an answer that could not be
     parsed, and NaN if the verifier failed. A rollout that was never verified has no score.

@@ -78,8 +78,8 @@ def read(path: str | Path, format: str | None = None, columns: Mapping[str, str]
 
     Args:
         path: file or folder.
-        format: a name in ``FORMATS``; None: the format is detected, or ``"columns"`` if none is detected and
-            ``columns`` is given.
+        format: a name in ``FORMATS``; None: the detected format. If no format is detected and ``columns`` is given, the
+            format is ``"columns"``.
         columns: for each column of the result, the field of the records that fills the column
             (:class:`outrider.importers.column_mapping.ColumnMapping`). The format ``"columns"`` requires this argument.
             For other formats, the argument replaces default fields; for example, ``{"success": "reward >= 1"}``

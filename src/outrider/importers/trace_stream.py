@@ -9,8 +9,8 @@
     traces/annotations/<producer>/00000.jsonl  updates of traces: whether and when a trace was trained on, …
 
 The ``info`` of an update is merged into the ``info`` of the trace, where newer values replace older values. An update
-also has per-token advantages and entropies for each branch of a trace (null if unknown). Of these numbers, only the
-means over all branches are kept, since the table of rollouts has no per-token columns.
+also has advantages and entropies per token, for each branch (alternative continuation) of the conversation; null means
+unknown. Only their means over all branches are kept, since the table of rollouts has no per-token columns.
 
 Source: the pull requests prime-rl#3444 and #3465, and ``monitors/file/traces/update.py``.
 """

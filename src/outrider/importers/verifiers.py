@@ -2,8 +2,8 @@
 
 - ``traces.jsonl`` has one episode per line, with the ``traces`` of its agents. Each trace is a graph of messages with
   tokens, log-probabilities and, from prime-rl, advantages. The file is written by ``eval`` of verifiers 0.4.0. prime-rl
-  of August 2026 writes it into ``rollouts/step_N/{train,eval}/{all,effective}/``. In the file of verifiers 0.2, each
-  line has one trace.
+  of August 2026 writes it into ``rollouts/step_N/{train,eval}/{all,effective}/``. If verifiers 0.2 wrote the file, each
+  line has one trace instead of an episode.
 - ``traces/stream/*.jsonl`` is written by prime-rl since September 2026, and described in
   :mod:`outrider.importers.trace_stream`.
 - ``results.jsonl`` has one rollout per line, with ``prompt``, ``completion``, ``reward`` and ``example_id``.
@@ -59,8 +59,9 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
     rollout, with advantages, into the folder ``effective``. A rollout is read only once: from ``effective`` if it is
     there; otherwise, it is read from ``all`` and marked as not trained on.
 
-    In prime-rl's newer trace stream, every rollout occurs once. Separate annotation files show which rollouts were
-    trained on, and at which step. If a part of the stream is missing, a warning is added to the notes.
+    Since September 2026, prime-rl instead writes every rollout once, into ``traces/stream``. Separate annotation files
+    show which rollouts were trained on, and at which step. If some of these files are missing, a warning is added to
+    the notes.
 
     Evaluations in several folders (each with one environment and model) are kept separate.
     """
@@ -109,7 +110,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
 def _source(folder: str) -> EvaluationSource:
     """Return the environment and the model, read from ``vf-eval``'s folder name ``<environment>--<model>/<id>``.
 
-    If the folder has another name, ``run`` is this name.
+    If the folder's name has another form, the result has the whole name as ``run``, and no environment.
 
     >>> _source("gsm8k--org--model/5f3a"), _source("first")
     (EvaluationSource(run='org--model', task='gsm8k', file='5f3a'), EvaluationSource(run='first', task='', file=''))
@@ -128,8 +129,8 @@ def _by_run(chunks: Sequence[Path]) -> dict[Path, list[Path]]:
 
 
 def _learned(values: Mapping[str, Any], update: TraceUpdate) -> dict[str, Any]:
-    """Return the values that the update of a trace adds to the trace's rollout. A training rollout that was in no
-    training batch is marked as unused.
+    """Return the columns of a rollout that prime-rl writes later than the rollout, such as the advantage. A training
+    rollout that was in no training batch is marked as unused.
     """
     trains = values["split"] == "train"
     learned: dict[str, Any] = {"unused": "" if update.trained or not trains else NOT_TRAINED}

@@ -133,7 +133,8 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         return rewards_BF.new_tensor(advantages_BT)
 
     def _policy_numbers(self, output: dict[str, Any]) -> dict[str, Tensor]:
-        """Return the log-probabilities and entropies that the chain reads, as ``[B, T]`` for this process's rows."""
+        """Return the log-probabilities and entropies that the credit components read, as ``[B, T]`` for this process's
+        rows."""
         import torch
 
         found = {"logprobs": output["old_per_token_logps"]} if "old_per_token_logps" in output else {}

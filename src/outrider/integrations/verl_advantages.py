@@ -98,8 +98,8 @@ def reward_of(row: WeightedRow) -> float:
 def advantages_for(
     rows: Sequence[WeightedRow], objective: ObjectiveOptions, denominators: Denominators, max_tokens: int
 ) -> list[Floats]:
-    """Return the advantages of each row's trainable tokens. With ``denominators.weighted``, verl sums the token losses
-    without weights. Therefore, each advantage is multiplied by the weight of its token in the recipe's loss.
+    """Return the advantages of each row's trainable tokens. With ``denominators.weighted``, each advantage is
+    multiplied by the weight of its token in the recipe's loss, since verl itself only sums the token losses.
     """
     advantages = [row.advantages_N[row.trainable_N] for row in rows]
     if not denominators.weighted:

@@ -1,4 +1,4 @@
-"""The data set for verl. The items of the data set are placeholders, since the recipe's task provides the problems.
+"""The data set that verl reads. Its items are placeholders, since Outrider takes the problems from the recipe's task.
 Experimental.
 """
 

@@ -44,8 +44,8 @@ def micro_batches(rows: Sequence[Sized], tokens: int, shares: bool = True) -> li
 
     Args:
         shares: whether a context that several rows of a micro-batch share is computed only once
-            (:mod:`outrider.model.packing`). If so, the context counts in full for the first of these rows. For each
-            other row, it counts as a quarter of its tokens, the cost of attention to it.
+            (:mod:`outrider.model.packing`). If so, all tokens of the context count for the first of these rows. For
+            each other row, a quarter of them count, since attention to the context has a cost too.
     """
     return _filled(_ordered(rows, shares), tokens, shares)
 

@@ -1,4 +1,4 @@
-"""Bit-exact gradients, even on a GPU."""
+"""Makes gradients on a GPU bit-identical in repeated runs."""
 
 from __future__ import annotations
 

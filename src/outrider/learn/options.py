@@ -16,7 +16,8 @@ MICRO_TOKENS = 16_384
 
 
 class LearnOptions(Options):
-    """Options of AdamW, its schedule, and the division of a step into optimizer batches and micro-batches.
+    """Options of AdamW, of the learning-rate schedule, and of the division of a training step into optimizer updates
+    and micro-batches.
 
     The warm-up is linear: the learning rate grows from ``lr / n`` in the first training step to ``lr`` in the ``n``-th
     step (as in verl). The warm-up length may be given in optimizer updates instead of training steps. A training step

@@ -2,8 +2,8 @@ r"""Trains with a Tinker service: Outrider computes advantages and the weights o
 computes gradients.
 
 A service offers a few built-in losses for rows with one advantage per token. If the objective is one of these losses,
-each advantage is multiplied by all weights of its token, such as 1 / the number of tokens in the batch. The gradient of
-any other objective is a weighted sum of gradients of log-probabilities:
+each advantage is multiplied by its token's importance weight and by the token's weight in the loss, such as 1 / the
+number of tokens in the batch. The gradient of any other objective is a weighted sum of gradients of log-probabilities:
 
 .. math:: \nabla L = \sum_t \frac{\partial L}{\partial \log\pi_t} \nabla \log\pi_t.
 
@@ -141,8 +141,8 @@ class TinkerLearner:
         return result | sums | norms | sent | {"learning_rate": rate, "updates": 1.0}
 
     def _exactly(self, rows: Sequence[WeightedRow], named: NamedLoss) -> dict[str, float] | None:
-        """Accumulate the gradient of a built-in loss on the service, and return the sums of diagnostics. If inputs are
-        not finite, send no request and return None."""
+        """Accumulate the gradient of a built-in loss on the service, and return the loss and its diagnostics. If inputs
+        are not finite, send no request and return None."""
         factors = [_factors(row) for row in rows]
         if not all(np.isfinite(factors_N).all() for factors_N in factors):
             return None
@@ -157,8 +157,8 @@ class TinkerLearner:
         return _sums(loss, diagnostics)
 
     def _linearly(self, rows: Sequence[WeightedRow]) -> dict[str, float] | None:
-        """Accumulate the gradient of any objective, and return the sums of diagnostics; None if the gradient is not
-        finite."""
+        """Accumulate the gradient of any objective, and return the loss and its diagnostics; None if the gradient is
+        not finite."""
         now = self.logprobs(rows)
         logprobs_N = torch.from_numpy(np.concatenate(now)).requires_grad_()
         loss, diagnostics = self._loss(rows, logprobs_N)

@@ -72,8 +72,8 @@ def find_bend(
        resampled residuals.
 
     The curve ``levels off`` if the bend is significant and the late slope is at most ``plateau`` times as steep as the
-    early slope. Falling curves, such as entropy, are handled in the same way. If the bend is found at an end of the
-    middle 80 % of the curve, the true bend may be further out.
+    early slope. Falling curves, such as entropy, are handled in the same way. Bends in the first or last 10 % of the
+    curve are not searched for, so if the result is close to these parts, the true bend may lie in them.
 
     Degenerate cases: points with NaN or infinity in x or y are excluded and counted. An exactly straight curve has no
     bend. The p-value is never below 1 / (resamples + 1).
@@ -167,7 +167,8 @@ class _Candidates:
         return np.asarray(y_BN @ self.slope_N / (self.slope_N @ self.x_N), dtype=np.float64)
 
     def slopes(self, y_BN: Floats) -> tuple[Floats, Floats]:
-        """Return the slopes before and after the best bend for each row."""
+        """Return the slopes before and after the bend of each curve ``y_BN[b]``; the bend is the candidate with the
+        smallest squared error."""
         at_B = self._best(y_BN)
         change_B = np.einsum("bn,bn->b", y_BN, self.unit_KN[at_B]) / self.size_K[at_B]
         hinges_BN = np.maximum(self.x_N - self.places_K[at_B, None], 0.0)

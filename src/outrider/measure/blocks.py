@@ -48,9 +48,9 @@ def block_length(residuals_N: Floats) -> int:
 
     .. math:: \ell = \Big\lceil \Big(\frac{2 \rho}{1 - \rho^2}\Big)^{2/3} n^{1/3} \Big\rceil
 
-    with the lag-1 autocorrelation :math:`\rho` and :math:`n` points. For a first-order autoregressive process, blocks
-    of this length estimate the variance of the mean with the smallest error. The length is 1 (single residuals) if the
-    autocorrelation is not positive, and never more than a quarter of the points.
+    with the lag-1 autocorrelation :math:`\rho` of the :math:`n` residuals. For a first-order autoregressive process,
+    blocks of this length estimate the variance of the mean with the smallest error. The length is 1 (single residuals)
+    if the autocorrelation is not positive, and at most a quarter of the number of residuals.
 
     Source: Carlstein 1986, "The use of subseries values for estimating the variance of a general statistic from a
     stationary sequence", Annals of Statistics 14.
@@ -82,12 +82,11 @@ def block_indices(n: int, length: int, resamples: int, seed: int) -> Ints:
 
 
 def noise(residuals_N: Floats, parameters: int, resamples: int, seed: int) -> Floats:
-    """Resample residuals, and return an array of shape ``[resamples, n]``. The residuals are scaled up, because a fit
-    shrinks its residuals.
+    """Resample residuals, and return an array of shape ``[resamples, n]``.
 
-    A fit of :math:`p` = ``parameters`` numbers to :math:`n` points makes residuals too small by a factor of
-    :math:`\\sqrt{(n - p) / n}`. The residuals are centred and drawn in blocks, whose length :func:`block_length`
-    computes.
+    Residuals of a fit of :math:`p` = ``parameters`` numbers to :math:`n` points are smaller than the noise by a factor
+    of :math:`\\sqrt{(n - p) / n}`, so they are divided by this factor. The residuals are centred and drawn in blocks,
+    whose length :func:`block_length` computes.
     """
     n = len(residuals_N)
     wide_N = (residuals_N - residuals_N.mean()) * np.sqrt(n / (n - parameters))

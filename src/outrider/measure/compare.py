@@ -100,9 +100,9 @@ def _entropy(pairs: Sequence[tuple[Tally, Tally]], resamples: int, seed: int) ->
     """Return the difference in mean entropy. Each mean gives all tokens equal weights: it is the sum of entropies over
     the number of tokens.
 
-    The bootstrap needs one value per problem: ``r + (nats - r * tokens) / m``. Here, ``nats`` and ``tokens`` are the
-    problem's sum of entropies and number of tokens. ``r`` is the mean entropy per token and ``m`` the mean number of
-    tokens per problem, both over all problems. The mean of the values is ``r``.
+    The bootstrap averages one value per problem, so this ratio of sums is linearised. A problem with ``tokens`` tokens
+    and the sum of entropies ``nats`` gets the value ``r + (nats - r * tokens) / m``. Over all problems, ``r`` is the
+    mean entropy per token, and ``m`` the mean number of tokens per problem. The mean of the values is ``r``.
     """
     known = [pair for pair in pairs if all(t.entropy_tokens for t in pair)]
     if not known:

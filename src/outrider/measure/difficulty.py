@@ -16,9 +16,9 @@ class Weights:
     """Total absolute advantage of a group, as a function of the group's observed accuracy. Arrays have one entry per
     accuracy bin, starting with the lowest accuracy.
 
-    The first bin holds groups without a success. The last bin holds groups without a failure; their advantages are 0
-    under any baseline that compares the members of a group. The other bins have equal width and include their upper
-    end: ``low < accuracy <= high``.
+    The first bin holds groups without a success. The last bin holds groups without a failure. In these two bins,
+    advantages are 0 if the reward depends on success alone and the baseline is the group mean. The other bins have
+    equal width and include their upper end: ``low < accuracy <= high``.
 
     Attributes:
         low_B, high_B: lower and upper ends of the bins; the two ends are equal in the first and in the last bin.

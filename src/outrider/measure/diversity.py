@@ -21,10 +21,10 @@ def distinct_at_k(answers: Sequence[str], k: int) -> float:
 
     .. math:: \sum_a \Big[ 1 - \binom{n - n_a}{k} \Big/ \binom{n}{k} \Big]
 
-    Here, ``n`` is the number of answers, and ``n_a`` is the number of answers equal to ``a``. In the sum, the term in
-    brackets is pass@k if answer ``a`` counts as the success. The estimate is unbiased for every ``k <= n``, so models
-    with different numbers of rollouts are comparable. The result is NaN if ``n < k``. ``""`` does not count as an
-    answer.
+    Here, ``n`` is the number of answers, and ``n_a`` is the number of answers equal to ``a``. The formula sums, over
+    the distinct answers ``a``, the probability that ``a`` occurs among ``k`` answers. The estimate is unbiased for
+    every ``k <= n``, so models with different numbers of rollouts are comparable. The result is NaN if ``n < k``.
+    ``""`` does not count as an answer.
 
     Raises:
         ValueError: ``k < 1``.
@@ -173,7 +173,6 @@ def _counts(gram_T: Ints, owner_T: Ints, R: int) -> tuple[Floats, Floats, Floats
 
     Clipping needs, for every n-gram of a response, the largest count of the n-gram in any *other* response. For this,
     the two largest counts of each n-gram are enough: the response that has the largest count needs the second largest.
-    Therefore, all n-grams and responses need only one sort.
     """
     if not len(gram_T):
         return np.zeros(R), np.zeros(R), np.zeros(R)

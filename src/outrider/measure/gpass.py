@@ -46,10 +46,10 @@ def mg_pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
     .. math:: \text{mG-Pass@}k = 2 \int_{0.5}^{1} \text{G-Pass@}k_\tau \, d\tau
 
-    G-Pass@k is a step function of tau, so this integral is computed exactly as a sum. The source defines mG-Pass@k as
-    ``2/k`` times the sum of G-Pass@k at tau = ``i/k``, for ``i`` from ``k/2 + 1`` (rounded up) to ``k``. For even
-    ``k``, this sum equals the integral. For odd ``k``, the sum omits the interval from tau = 0.5 to ``(k + 1)/(2k)``,
-    so it is 0 for ``k = 1``. The integral includes this interval, so mG-Pass@1 equals pass@1.
+    G-Pass@k is a step function of tau, so its mean is computed exactly. Liu et al. instead define mG-Pass@k as ``2/k``
+    times the sum of G-Pass@k at tau = ``i/k``, for ``i`` from ``k/2 + 1`` (rounded up) to ``k``. For even ``k``, their
+    sum equals the mean. For odd ``k``, their sum omits the interval from tau = 0.5 to ``(k + 1)/(2k)``, so it is 0 for
+    ``k = 1``. Our mean includes this interval, so mG-Pass@1 equals pass@1.
 
     Arguments and errors are the same as in :func:`g_pass_at_k`, and the result is NaN where ``n < k``.
 

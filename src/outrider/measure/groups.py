@@ -68,8 +68,8 @@ class Profile:
         return self.means[self.groups.index(group)]
 
     def difference(self, first: Label, second: Label) -> Mean:
-        """Return the mean of ``second`` minus the mean of ``first``, with its interval. ``n`` and ``responses`` are the
-        smaller of the two groups' numbers.
+        """Return the mean of ``second`` minus the mean of ``first``, with its interval. Its number of tokens ``n`` is
+        the smaller one of the two groups, and so is its number of ``responses``.
 
         Both means use the same resamples, so the interval is valid whether or not responses have tokens in both groups.
         """
@@ -80,7 +80,7 @@ class Profile:
         return Mean(other.value - one.value, low, high, min(one.n, other.n), min(one.responses, other.responses))
 
     def over_problems(self, problems_R: ArrayLike, resamples: int = 1000, seed: int = 0) -> Profile:
-        r"""Return the profile with percentile intervals from a bootstrap over problems.
+        r"""Return the same means, with percentile intervals from a bootstrap over problems.
 
         Each resample draws *problems* with replacement, as many as there are, and includes all tokens of the drawn
         problems:
@@ -111,15 +111,15 @@ class Profile:
         return self._resampled(sums_CK, counts_CK, resamples, seed)
 
     def over_responses(self, resamples: int = 1000, seed: int = 0) -> Profile:
-        """Return the profile with intervals from a bootstrap over responses.
+        """Return the same means, with intervals from a bootstrap over responses.
 
         The intervals are valid if all responses are to different problems; otherwise the intervals are too narrow.
         """
         return self._resampled(self.sums_RK, self.counts_RK, resamples, seed)
 
     def _resampled(self, sums_CK: Floats, counts_CK: Floats, resamples: int, seed: int) -> Profile:
-        """Return this profile with bootstrap intervals, from the sum and the count of each cluster (such as a problem)
-        in each group.
+        """Return the same means, with bootstrap intervals. The arguments have the sum of the values and the number of
+        tokens, for each cluster (such as a problem) and group.
         """
         # a resample only changes the weights of the clusters' sums, so the token values are not needed
         draws = [(w_bC @ sums_CK, w_bC @ counts_CK) for w_bC in weights(len(sums_CK), resamples, seed)]

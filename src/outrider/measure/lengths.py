@@ -196,9 +196,9 @@ class Drift(NamedTuple):
 def drift(step_S: ArrayLike, value_S: ArrayLike) -> Drift:
     r"""Fit a line to a metric, such as mean length, over :math:`\log_2` of the training step, by least squares.
 
-    With this logarithm, a line fits a metric that changes fast early in training and slowly later. The standard error
-    assumes independent residuals. Residuals of neighbouring steps are correlated, so the true standard error may be
-    about twice as large.
+    A line in the logarithm of the step fits a metric that changes fast early in training and slowly later. The standard
+    error assumes independent residuals. Residuals of neighbouring steps are correlated, so the true standard error may
+    be about twice as large.
 
     Degenerate cases: NaN values and step 0, which has no logarithm, are excluded. The result is NaN for fewer than
     three points, or if all points belong to one step.

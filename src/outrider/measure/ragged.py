@@ -94,10 +94,9 @@ def quantile_groups(values_N: ArrayLike, edges: tuple[float, ...] = (0.2, 0.8)) 
 
 def highest(values_N: ArrayLike, share: float = 0.2) -> Flags:
     r"""Return True for the highest ``share`` of the values: the top :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)`
-    values.
+    of the N values that are not NaN.
 
-    The result is False for NaN values, which do not count in N, the number of values. If values tie for the last place,
-    the result is True for all tied values.
+    The result is False for NaN. It is True for every value that equals the lowest of these top values.
 
     Raises:
         ValueError: ``share`` is not in (0, 1].

@@ -45,7 +45,8 @@ def with_compiled_head(path: ComputePath, device: torch.device, dtype: torch.dty
     """Run :func:`check_compiled` on the device used for training, and return ``path`` with the compiled head.
 
     Raises:
-        UserError: the check fails, or ``path.name`` is ``"plain"``, with which the model's own head is used.
+        UserError: the check fails, or ``path.name`` is ``"plain"``: this path uses the model's own head, which is not
+            compiled.
     """
     if path.name == "plain":
         raise UserError(f"learn.compile compiles our head, but the model computes on {path}; set it to false")

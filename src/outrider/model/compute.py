@@ -20,7 +20,7 @@ class ComputePath(NamedTuple):
     ========  ======================================  ===========================================================
 
     Attributes:
-        name: fused, packed or plain, as in the table.
+        name: name of the implementation: fused, packed or plain.
         left_pads: only for the plain path: whether contexts of different lengths are left-padded and decoded together.
             If False, only contexts of equal length are decoded together, without a mask, because some models ignore
             masks.

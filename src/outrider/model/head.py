@@ -117,7 +117,8 @@ class _TokenStatistics(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        r"""Compute gradients per chunk: ``d log p_y / dz = 1[y] - p`` and ``dH / dz_v = -p_v (log p_v + H)``."""
+        r"""Compute the gradients chunk by chunk. For a token with target y, logits z and entropy H, they are
+        ``d log p_y / dz_v = (v == y) - p_v`` and ``dH / dz_v = -p_v (log p_v + H)``."""
         hidden_TH, weight_VH, bias_V, targets_T, entropies_T, likeliest_TK = ctx.saved_tensors
         grad_logprobs_T, grad_entropies_T, grad_top_TK = grads
         # None for an output that the loss does not use: most losses use no entropy, and testing for 0 would synchronise

@@ -1,4 +1,4 @@
-"""GPU attention kernels for packed sequences that need no padding.
+"""GPU attention kernels that process packed sequences without padding.
 
 Two kernels are supported: the package flash-attn, and ``varlen_attn``, which is part of PyTorch. Both implement
 FlashAttention-2 for bfloat16 and float16. Without either kernel, sequences are padded for
@@ -95,8 +95,8 @@ UNPADDED: Mapping[str, Unpadded] = {"flash_attention_2": flash_attn, "varlen": v
 
 
 def _side(window: int | None) -> tuple[int, int]:
-    """Return how many tokens to the left (excluding the token itself) and to the right are visible; -1 means no
-    limit."""
+    """Return how many tokens before and after each token its attention covers, for kernels whose window excludes the
+    token itself; -1: no limit."""
     return (-1, -1) if window is None else (window - 1, 0)
 
 

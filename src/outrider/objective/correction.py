@@ -12,9 +12,10 @@ length. Their geometric mean (``geometric``) neither vanishes nor explodes, but 
 mismatch. Only the policy term is weighted. A masked row therefore still counts in the KL term, the entropy term and the
 loss's denominators.
 
-The learner's log-probabilities come from an extra forward pass over all rows in three cases: a step has several
-updates, the correction needs all importance weights of a step at once, or ``objective.select`` is set. Otherwise, these
-log-probabilities come from the update's own forward pass, which runs before the model's parameters change.
+In some cases, the learner's log-probabilities are computed in an extra forward pass over all rows. This is done if a
+step has several updates, if the correction needs all importance weights of a step at once, or if ``objective.select``
+is set. Otherwise, these log-probabilities come from the update's own forward pass, which runs before the model's
+parameters change.
 
 Metrics are computed from the weights of trainable tokens, before weights are truncated or masked. With an extra pass,
 metrics cover all rows, otherwise only the rows that are trained on. ``sampler_kl_k1`` and ``sampler_kl_k3`` estimate

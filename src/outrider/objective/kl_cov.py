@@ -20,10 +20,10 @@ class KlCov(Selection):
     :math:`\mathrm{coef}\, |\log\pi - \log\pi_\mathrm{old}|`, as in the authors' code, in addition to their policy
     gradient. The paper combines the penalty with the surrogate ``unclipped``. Only tokens with positive covariance are
     chosen, so if all advantages are equal, no token is chosen. In the first update of a step, :math:`\log\pi` and
-    :math:`\log\pi_\mathrm{old}` differ only by rounding errors. If a token's error is as small as a rounding error of
-    float32, the token's penalty and its gradient are exactly 0 (:func:`outrider.objective.kl.moved`). With bfloat16
-    matmuls, rounding errors are larger, so the tokens get a penalty. The direction of the penalty's gradient then
-    depends on the sign of the rounding error, as in the authors' code.
+    :math:`\log\pi_\mathrm{old}` differ only by rounding errors. Differences as small as float32 rounding errors count
+    as 0, so they cause no penalty and no gradient (:func:`outrider.objective.kl.moved`). The rounding errors of
+    bfloat16 matmuls are larger and do cause a penalty. The direction of the penalty's gradient then depends on the sign
+    of the rounding error, as in the authors' code.
 
     Source: arXiv 2505.22617, equations (13) and (14), with coefficient 1 and a share of 2e-3 (7B model) or 2e-4 (32B
     model).

@@ -6,11 +6,11 @@ are trainable:
 * ``token``: :math:`\rho_t`;
 * ``sequence``: :math:`s = (\prod_t \rho_t)^{1/n}`, shared by a row; its gradient flows through all tokens;
 * ``sequence_token``: the value of :math:`s`, the gradient of :math:`\rho_t`: :math:`\mathrm{sg}[s]\,\pi(y_t) /
-  \mathrm{sg}[\pi(y_t)]`. If all tokens of a row have the same advantage, the loss and gradient equal those of
-  ``sequence``.
+  \mathrm{sg}[\pi(y_t)]`. If all tokens of a row have the same advantage, ``sequence_token`` gives the same loss and
+  gradient as ``sequence``.
 
-A branch continues a prefix of another rollout. The tokens of this prefix have a ratio in the branch's row only with
-``objective.prefix: repeat``; otherwise, they are part of the row's context.
+A branch continues a prefix of another rollout. In the branch's row, this prefix is part of the context, so its tokens
+have no ratio. With ``objective.prefix: repeat``, they are own tokens of the row, and have ratios.
 
 On-policy, all ratios are 1, and every kind of ratio gives the policy gradient. The gradient is unbiased if the loss's
 denominator is constant and each rollout's baseline depends only on other rollouts. Off-policy, every kind is biased:
@@ -43,8 +43,8 @@ class TokenRatios(NamedTuple):
         advantages: advantage of each token; 0 for tokens without gradient.
         live: bool, whether a token is trainable.
         lengths: number of ``token_ids`` in each row, trainable or not.
-        entropies: entropy of the policy at each token. May be None if the surrogate's ``reads_top`` is 0, because some
-            engines then compute no entropies.
+        entropies: entropy of the policy at each token. None if the engine computes no entropies, which is possible only
+            for a surrogate whose ``reads_top`` is 0.
         top: log-probabilities of the likeliest tokens at each position, ``[N, K]``, in descending order.
     """
 

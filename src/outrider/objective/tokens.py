@@ -55,8 +55,8 @@ class TokenBatch(NamedTuple):
 def _optional(
     parts: Sequence[NDArray[Any] | None], rows: Sequence[WeightedRow], missing: float, like: Tensor
 ) -> Tensor | None:
-    """Concatenate one array per row; where a row's array is None, all its values are ``missing``. Return None if no row
-    has an array."""
+    """Concatenate one array per row. For a row without an array (None), each token gets the fill value ``missing``.
+    Return None if no row has an array."""
     if all(part is None for part in parts):
         return None
     given = zip(parts, rows, strict=True)

@@ -34,7 +34,7 @@ def token_weights(rows: Sequence[WeightedRow], options: ObjectiveOptions, max_to
     not counted, and have weight 0 in every term of the loss.
 
     Raises:
-        UserError: ``options.streams`` has no weight for a row's stream.
+        UserError: ``options.streams`` has no weight for the ``stream`` of a row.
     """
     tokens = np.array([row.trainable_N.sum() for row in rows], dtype=np.float64)
     streams = np.array([row.stream for row in rows])
