@@ -105,8 +105,8 @@ def _layer(values: dict[str, Any], without: Set[str], origin: Origin) -> Layer:
 
 
 def _of_recipes(recipes: Sequence[Written], whole: bool) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the recipes' values under ``settings``, keyed by setting and by recipe file. If a recipe has ``frontier:
-    null``, what earlier recipes in ``recipes`` define for ``frontier`` is discarded.
+    """Return the recipes' values under ``settings``, keyed by setting and by recipe file. If a recipe sets ``frontier``
+    to null, what earlier recipes in ``recipes`` define for ``frontier`` is discarded.
 
     Raises:
         UserError: a setting is neither shipped nor extends another setting, so its values would never be used.
