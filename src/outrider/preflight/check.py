@@ -59,7 +59,8 @@ class Preflight(NamedTuple):
 
 
 def wanted_by(recipe: Recipe) -> Wanted:
-    """Return the problems that a training run needs from its task."""
+    """Return how many training problems, which held-out problems and how long responses a training run of ``recipe``
+    needs."""
     heldout = recipe.evaluate if recipe.evaluates else None
     return Wanted(recipe.train.problems, heldout, recipe.sample.max_tokens)
 
