@@ -27,9 +27,9 @@ def find(run: RunData) -> Finding | None:
     spent on hopeless problems.
 
     A group has no signal if all its verified rollouts succeed, or if all fail. Rollouts with hints or examples in the
-    prompt are not left out. Success and failure are the verifier's verdicts; rewards are ignored. A problem is hopeless
-    if it was sampled in at least three steps and never solved. After :math:`n` failures, the 95 % upper bound of its
-    pass rate is :math:`1 - 0.05^{1/n}`.
+    prompt are included. Success and failure are the verifier's verdicts; rewards are ignored. A problem is hopeless if
+    it was sampled in at least three steps and never solved. After :math:`n` failures, the 95 % upper bound of its pass
+    rate is :math:`1 - 0.05^{1/n}`.
 
     Raises:
         Lacking: see ``NEEDS``.
