@@ -35,8 +35,8 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 class MultipleChoice(Verifier):
     r"""Accepts a response if it states the right option.
 
-    A row contains its options in several fields or in one field. One field may contain a list, an object such as ``{A:
-    cat, B: dog}``, or an object with the lists ``label`` and ``text``. If ``options`` is not set, only letters are
+    A row contains its options in several fields or in one field. One field may contain a list, an object with option
+    labels as keys, or an object with the lists ``label`` and ``text``. If ``options`` is not set, only letters are
     read. A response is unparseable if it states two different options, or the letter of one option and the text of
     another.
     """
