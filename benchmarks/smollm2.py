@@ -26,7 +26,7 @@ from _map_run import FINISHED, keep, run_bench
 RECIPES = ("grpo", "prefix-replay", "dars-hw")
 RESULTS = Path(__file__).parent / "results" / "smollm2"
 WORDS = (
-    *("--setting", "smollm2", "task.pool=128", "sample.rows=128", "learn.micro_tokens=2048"),
+    *("--setting", "smollm2", "learn.lr=2e-5", "task.pool=128", "sample.rows=128", "learn.micro_tokens=2048"),
     *("evaluate.problems=75", "evaluate.n=16", "--tokens", 200_000, "--points", 2, "--seeds", 3),
 )
 

@@ -1,9 +1,10 @@
 """What GRPO gains on SmolLM2-135M in the setting ``smollm2``, where every step has new problems.
 
-Written down before the first runs of each budget: seeds 1 to 3 with 200,000 generated tokens, seeds 4 to 6 with
-360,000, 60 held-out problems with 16 samples each, one process per run. Seed 6 was not run: seeds 4 and 5, and seed 4
-continued to 600,000 tokens, gained hardly more than seeds 1 to 3. ``sample.rows`` and ``learn.micro_tokens`` are given,
-so that machines of other sizes compute the same passes.
+Written down before the first runs of each row: with a learning rate of 2e-5, seeds 1 to 3 for 200,000 generated tokens
+and seeds 4 to 6 for 360,000. Seed 6 was not run: seeds 4 and 5, and seed 4 continued to 600,000 tokens, gained hardly
+more than seeds 1 to 3. Then the learning rate was tuned with seed 100, which is not shown. With the tuned rate of 1e-5,
+seeds 7 to 9 for 550,000 tokens. Each run has one process, and 60 held-out problems with 16 samples each.
+``sample.rows`` and ``learn.micro_tokens`` are given, so that machines of other sizes compute the same passes.
 
 ``python benchmarks/smollm2_gain.py [--runs DIR]`` makes the runs that DIR lacks, one to two hours of a core each, and
 writes pass@k before and after with 95 % intervals over seeds and problems (:mod:`outrider.bench.crossed`).
@@ -16,7 +17,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from _machine import keep
@@ -26,18 +27,31 @@ from outrider.bench.crossed import Estimate, Measured, difference, estimate
 from outrider.measure.passk import pass_at_k
 from outrider.runs.folder import RunFolder
 
-SEEDS = {200_000: (1, 2, 3), 360_000: (4, 5), 600_000: (4,)}
-"""Seeds of the runs by their number of generated tokens; a run that has fewer is continued."""
+
+class Row(NamedTuple):
+    """Runs with one learning rate and number of generated tokens; a run that has fewer tokens is continued."""
+
+    lr: float
+    tokens: int
+    seeds: tuple[int, ...]
+
+
+ROWS = (
+    Row(2e-5, 200_000, (1, 2, 3)),
+    Row(2e-5, 360_000, (4, 5)),
+    Row(2e-5, 600_000, (4,)),
+    Row(1e-5, 550_000, (7, 8, 9)),
+)
 SIZES = (1, 4, 8, 16)
 WORDS = ("--setting", "smollm2", "train.ranks=1", "train.trackers=[]", "sample.rows=128", "learn.micro_tokens=2048")
 
 
-def trained(folder: Path, seed: int, tokens: int) -> Path:
+def trained(folder: Path, seed: int, lr: float, tokens: int) -> Path:
     """The run of a seed; one that was interrupted or has fewer tokens goes on."""
     run = folder / f"grpo-{seed}"
     if not (run / "table.md").exists() or last(run, tokens)["tokens"] < tokens:
         again = ["--resume", "--force"] if run.exists() else []
-        words = [*WORDS, f"train.tokens={tokens}", f"seed={seed}", "--out", str(run), *again]
+        words = [*WORDS, f"learn.lr={lr}", f"train.tokens={tokens}", f"seed={seed}", "--out", str(run), *again]
         subprocess.run([sys.executable, "-m", "outrider", "train", "grpo", *words], check=True)
     return run
 
@@ -89,8 +103,10 @@ def main() -> None:
     keep(
         "smollm2_gain",
         {
-            f"{tokens} tokens": gained([trained(folder, seed, tokens) for seed in seeds], seeds, tokens)
-            for tokens, seeds in SEEDS.items()
+            f"lr {row.lr}, {row.tokens} tokens": gained(
+                [trained(folder, seed, row.lr, row.tokens) for seed in row.seeds], row.seeds, row.tokens
+            )
+            for row in ROWS
         },
     )
 

@@ -40,8 +40,10 @@ class Asked(NamedTuple):
 SETTINGS = {
     "countdown": Asked(SEEDS, _TRAIN, _EVALUATE),
     "prose": Asked(SEEDS, _TRAIN, _EVALUATE),
-    # an hour of a core per run, with the setting's own budget; seed 2 is one of the runs of docs/language-models.md
-    "smollm2": Asked((2,), ("train.ranks=1", *_SAVE), (), replaced=8, passk=False),
+    # an hour of a core per run; seed 2 is one of the runs of docs/language-models.md
+    "smollm2": Asked(
+        (2,), ("train.ranks=1", "learn.lr=2e-5", "train.tokens=200000", *_SAVE), (), replaced=8, passk=False
+    ),
 }
 
 

@@ -112,8 +112,8 @@ class ComponentOf:
             raise self._error(str(error)) from None
 
     def _shadowed(self, name: str) -> bool:
-        """Raise an error if an installed package also has a component called ``name`` of the same kind as the shipped
-        component, for example another stage. Otherwise return False."""
+        """Raise an error if both Outrider and an installed package have a component of this kind (such as a stage)
+        called ``name``. Otherwise return False."""
         if self.base is None or name not in plugins():
             return False
         try:

@@ -99,8 +99,7 @@ def head_values(
     """Compute the fields of :class:`TokenValues` from hidden states, and return them as tensors. Only about ``chunk``
     logits are in memory at a time.
 
-    The precision is float32 or higher. ``error_norms`` is also accurate where it is near 0 (tokens with a probability
-    near 1).
+    The precision is float32 or higher.
     """
     size = max(1, chunk // len(weight_VH))
     dtype = torch.promote_types(hidden_NH.dtype, torch.float32)

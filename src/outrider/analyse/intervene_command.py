@@ -43,12 +43,12 @@ class Interventions:
     The policy samples ``k`` independent continuations after :math:`o_{<t}, o_t` and ``k`` after :math:`o_{<t}, \tilde
     o_t`. Each continuation is verified together with the preceding tokens. The effect :math:`I_t` of the token is the
     mean accuracy with the kept token minus the mean accuracy with its replacement. :mod:`outrider.measure.intervention`
-    estimates the effect from the counts.
+    estimates :math:`I_t` from the counts.
 
     If the token ends the response or is at the length limit, no continuation is sampled. The response up to this token
-    is then verified once, and its verdict stands for the verdicts of all ``k`` continuations. A continuation depends
-    only on the seed, the rollout, the position, the token (kept or replaced) and the continuation's index. A larger
-    ``k`` therefore only adds continuations; the first ones do not change.
+    is then verified once, and the result is counted ``k`` times. A continuation depends only on the seed, the rollout,
+    the position, the token (kept or replaced) and the continuation's index. A larger ``k`` therefore only adds
+    continuations; the first ones do not change.
 
     Source: STILL report, arXiv 2508.07534, Eqs. 5 and 6.
     """

@@ -45,7 +45,7 @@ def problems_of(run: Path, task: Task, evaluate: EvaluateOptions, split: str, id
 
 
 def _position(run: Path) -> int:
-    """Return the position in the problem stream at the newest checkpoint; 0 if the position is unknown."""
+    """Return the index of the next training problem at the run's newest checkpoint; 0 if the index is unknown."""
     kept = checkpoints(RunFolder(run).checkpoints)
     try:
         state = json.loads((kept[max(kept)] / "state.json").read_bytes()) if kept else {}

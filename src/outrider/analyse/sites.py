@@ -108,8 +108,9 @@ def site_table(
     replaced: Sequence[ContinuationCounts],
     k: int,
 ) -> pa.Table:
-    """Return one row per replaced token, with the token's statistics under the policy, and the results of the
-    continuations after the original token (``kept``) and after its replacement (``replaced``).
+    """Return one row per replaced token. The row has statistics of the original token, such as its log-probability. It
+    also has the results of the continuations after the original token (``kept``) and after its replacement
+    (``replaced``).
 
     ``success`` is True if the original response was correct. ``relative_position`` is :math:`t / L` in [0, 1), where
     the position :math:`t` counts from 0, as in the position shaper. If the verifier failed on a continuation, the

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Base class of the objects in ``outrider.train(…, callbacks=[…])``. The run calls their methods, and must have
-    only one process. Override the methods that you need.
+    """Base class of the objects in ``outrider.train(…, callbacks=[…])``. Override the methods that you need; the run
+    calls them. Callbacks work only in runs with one process.
 
     A hook may use ``session.evaluate()``, ``session.save()`` and ``session.run``. Like an exception in the loop of a
     :class:`outrider.Session`, an exception in a hook ends the run without a checkpoint.

@@ -27,7 +27,7 @@ def begin(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> None:
     The recipes are copied, so that a later change of a shipped recipe does not affect the remaining runs.
 
     Raises:
-        UserError: another process has meanwhile started a different bench in the folder.
+        UserError: the folder contains a different bench, for example one that another process has just started.
     """
     sweep(out)
     refuse_another(bench, recipes, out)

@@ -33,9 +33,8 @@ def block(
     """Return a table whose cells may be estimates over seeds. Estimates over few seeds get a mark, which a note
     explains.
 
-    If an estimate does not depend on seeds, such as a pass rate before training, convert it with
-    :func:`apart_from_seeds` to an :class:`~outrider.measure.Interval`, which is never marked. An estimate without a
-    value becomes an empty cell.
+    An estimate that does not depend on seeds, such as a pass rate before training, needs no mark. Convert such an
+    estimate with :func:`apart_from_seeds` first. An estimate without a value becomes an empty cell.
 
     >>> made = block("t", "T", ["recipe", "pass@1"], [["a", Estimate(0.5, 0.4, 0.6, 2, 9)], ["b", None]])
     >>> made.rows[0][1], made.marked, made.note[:11]

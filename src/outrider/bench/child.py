@@ -65,7 +65,8 @@ def _print_to(log: str) -> None:
 
 
 def _end_with_parent() -> None:
-    """Kill this run if its bench has been killed; the next start of the bench resumes the run."""
+    """Kill this process when its parent process (``outrider bench``) ends. The next start of the bench resumes the
+    run."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 

@@ -34,7 +34,7 @@ def on_the_way(before: Arm, arm: Arm, k: int) -> Measured:
 
 
 class Turned(NamedTuple):
-    """Problems that became solved or unsolved between two evaluations, by seed and problem.
+    """For each seed and problem, whether the problem became solved or unsolved between two evaluations.
 
     Attributes:
         solved: 1 if no sample of the first evaluation solved the problem, but a sample of the later evaluation did.

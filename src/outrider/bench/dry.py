@@ -20,9 +20,8 @@ def plan(planned: Planned) -> str:
 def costs(planned: Planned) -> list[str]:
     """Return the numbers of runs and tokens: one line for training, and one line for each kind of evaluation.
 
-    The number of training tokens is the budget, since a run ends after the step that exhausts the budget. The number of
-    evaluation tokens is at most the number of responses times ``sample.max_tokens``, and usually only a fraction of
-    this bound.
+    For training, the number of tokens is the budget, which a run's last step may exceed. The number of evaluation
+    tokens is at most the number of responses times ``sample.max_tokens``, and usually only a fraction of this bound.
     """
     bench, recipes, notice = planned
     runs = len(bench.recipes) * bench.seeds

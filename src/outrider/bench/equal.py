@@ -49,8 +49,8 @@ def at_equal_pass1(before: Arm, base: Arm, arm: Arm, k: int) -> Equal:
     r"""Return the difference in pass@k, ``arm`` minus ``base``, at the highest pass@1 that both recipes have reached.
 
     Mean pass@1 and mean pass@k are interpolated linearly between a recipe's evaluations, starting at the policy before
-    training. Let m be the recipe with the lower maximum of mean pass@1, and o the other recipe. Between two of its
-    evaluations, i and i + 1, recipe o reaches this maximum for the first time. There, the interpolated value of a
+    training. Let m be the recipe with the lower maximum of mean pass@1, and o the other recipe. Let i and i + 1 be the
+    evaluations of o between which its mean pass@1 first reaches the maximum of m. There, the interpolated value of a
     metric z is :math:`z_w = (1 - w) z_i + w z_{i+1}`. Let x be pass@1 and y pass@k; for m, both are taken at the
     maximum. Let b be the slope of o's mean y over its mean x between evaluations i and i + 1. Then
 
@@ -59,16 +59,15 @@ def at_equal_pass1(before: Arm, base: Arm, arm: Arm, k: int) -> Equal:
 
     D is the difference in pass@k, and the mean of :math:`d_{sp}` over seeds s and problems p. In both formulas,
     :math:`\pm` is + if ``arm`` is m, and - if ``arm`` is o. The term with b accounts for the uncertainty of w (delta
-    method), so :func:`~outrider.bench.crossed.estimate` computes the interval from :math:`d_{sp}`. The interval does
-    not account for the uncertainty of which evaluation of m has the maximum, and between which evaluations o reaches
-    it. If two evaluations of m are nearly equal in pass@1 but not in pass@k, the interval is too narrow (simulated in
-    docs/intervals.md).
+    method), so :func:`~outrider.bench.crossed.estimate` computes the interval from :math:`d_{sp}`. The interval ignores
+    that another evaluation of m may have the true maximum, and that another i may be the right one. If two evaluations
+    of m are nearly equal in pass@1 but not in pass@k, the interval is too narrow (simulated in docs/intervals.md).
 
     Assumes the same seeds in the same order in both arms. The intervals do not account for the error of linear
     interpolation, which decreases with the number of evaluations. A problem is excluded if its pass@k for the maximum k
-    is unknown in any evaluation. All k therefore use the same problems and are compared at the same pass@1. Degenerate
-    cases: the result is NaN if one of the two recipes never exceeds the pass@1 of the policy before training, or if no
-    pass@k is known.
+    is unknown in any evaluation. Calls with different ``k`` therefore use the same problems and the same pass@1.
+    Degenerate cases: the result is NaN if one of the two recipes never exceeds the pass@1 of the policy before
+    training, or if no pass@k is known.
     """
     known_P = np.isfinite(np.concatenate([along(before, a, before.ks[-1]) for a in (base, arm)])).all(axis=(0, 1))
     nothing = Equal(math.nan, Estimate(math.nan, math.nan, math.nan, len(base.seeds), int(known_P.sum())))

@@ -48,9 +48,9 @@ def planned(options: Mapping[str, Any], recipes: Mapping[str, Recipe], given: Co
         options: options of :class:`Bench`. By default, the option ``recipes`` has the names of all loaded recipes, and
             ``base`` the name of the first one.
         recipes: loaded recipes by name.
-        given: dotted recipe keys that the user has set. ``points``, ``evaluate.problems`` and ``evaluate.n`` may be
-            lowered to fit the budget (:mod:`outrider.bench.proportion`). ``points`` is not lowered if it is set in
-            ``options``, and the other two are not lowered if they are in ``given``.
+        given: dotted recipe keys that the user has set. ``points`` (evaluations per run), ``evaluate.problems`` and
+            ``evaluate.n`` may be lowered to fit the budget (:mod:`outrider.bench.proportion`). ``points`` is not
+            lowered if it is set in ``options``, and the other two are not lowered if they are in ``given``.
 
     Raises:
         UserError: an option has an invalid value, the recipes cannot be compared, a recipe rejects a value to be tuned,

@@ -29,15 +29,15 @@ class Proportioned(NamedTuple):
 
 
 def in_proportion(bench: Bench, recipes: Mapping[str, Recipe], given: Collection[str]) -> Proportioned:
-    """Lower ``points``, ``evaluate.problems`` and ``evaluate.n`` until a run has at most :data:`MOST` evaluation tokens
-    per training token.
+    """Lower ``points`` (evaluations per run), ``evaluate.problems`` and ``evaluate.n`` until a run has at most
+    :data:`MOST` evaluation tokens per training token.
 
     The reductions take turns: first one evaluation point is removed, then the number of problems is halved, then the
     number of samples. The result depends on a run's budget and on the base recipe, but not on the number of seeds or
     recipes, so that seeds and recipes can be added to a bench later.
 
     Args:
-        bench: requested options, with the default ``points`` if the user did not set ``points``.
+        bench: requested options, completed with the defaults.
         recipes: recipes before :func:`~outrider.bench.spec.settle`.
         given: those of ``points``, ``evaluate.problems`` and ``evaluate.n`` that the user has set; their values are
             kept.

@@ -1,4 +1,4 @@
-"""Computes how many tokens each stage of a recipe used, and how many successes resulted."""
+"""Computes how many tokens each exploration stage (such as ``branch``) generated, and how many successes resulted."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from outrider.screen.curves import MetricRows
 
 
 class StageSpending(NamedTuple):
-    """The tokens that one stage generated in all runs. Rates are per 1,000 tokens of the stage, and NaN if the stage
-    generated no tokens.
+    """The tokens that one exploration stage, such as ``branch``, generated in all runs. Rates are per 1,000 tokens of
+    the stage, and NaN if the stage generated no tokens.
 
     Attributes:
         stage: position and name of the stage in the recipe, as in metric names, for example ``1-branch``.
@@ -35,7 +35,7 @@ class Spending(NamedTuple):
         stages: stages in the order of the recipe.
         unused: share of the tokens that were not trained on, because the group had no signal, the rollout was dropped,
             or the verifier failed on the rollout.
-        branched: share of the tokens that were generated in branches.
+        branched: share of the tokens that were generated in branches (continuations of other rollouts).
         seeded: share of the tokens that were generated in rollouts whose prompt contained examples or a hint.
         mixed: share of groups with both successes and failures, averaged over steps.
         gradient: number of tokens in gradient updates per generated token. The number is above 1 if tokens are used in

@@ -72,7 +72,7 @@ def _against_base(report: BenchReport, arm: Arm) -> str:
     """Return a sentence that says whether a recipe is ahead of the base recipe, behind it, or not significantly
     different from it.
 
-    With one common seed, the sentence gives only the difference in each metric.
+    If the two recipes have only one seed in common, the sentence gives only the difference in each metric.
     """
     few = _shared_seeds(report, arm)
     found = {quantity: report.against_base(arm, quantity) for quantity in quantities(report)}

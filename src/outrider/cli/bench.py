@@ -91,8 +91,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _bench_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the values of those bench options that are given on the command line. Without a budget, the budget is the
-    default number of tokens."""
+    """Return the values of those bench options that are given on the command line. If no budget is given, the budget is
+    :data:`~outrider.bench.planned.DEFAULT_TOKENS`."""
     from outrider.bench.planned import DEFAULT_TOKENS
 
     given = {

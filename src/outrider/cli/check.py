@@ -1,4 +1,4 @@
-"""``outrider check``: run the contract tests on your own component. All shipped components pass these tests."""
+"""``outrider check``: test your own component (such as a baseline) with the tests that all shipped components pass."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""``outrider validate``: check a task for wrong gold answers, duplicates, held-out problems in the training data, and
-long prompts before training."""
+"""``outrider validate``: check a task before training for wrong gold answers, duplicates, held-out problems in the
+training data, and prompts that are too long."""
 
 from __future__ import annotations
 

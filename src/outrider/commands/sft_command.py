@@ -126,7 +126,7 @@ def _begun(sft: Sft) -> Policy:
 
 
 def _sized(sft: Sft) -> Sft:
-    """If the base model exists already, choose batch sizes that fit into memory. A new model is small and keeps the
+    """If an existing model is fine-tuned, choose batch sizes that fit into memory. A new model is small and keeps the
     defaults.
 
     Memory is estimated for policy gradient steps without a KL penalty. Steps of supervised fine-tuning need the same
@@ -152,8 +152,8 @@ def _tokenizer(sft: Sft) -> Qwen2Tokenizer:
 
 
 class _Losses:
-    """The finite losses by step, the number of updates that were skipped because of non-finite values, and the number
-    of excluded problems."""
+    """The finite losses by step, the number of updates skipped because of non-finite values, and the number of problems
+    excluded because they are too long."""
 
     def __init__(self) -> None:
         self.finite: list[tuple[str, float]] = []

@@ -79,8 +79,8 @@ def _preflight(recipe: Recipe) -> Preflight:
 
 
 def training_run(ranks: Ranks, recipe: Recipe, screen: Screen, out: Path, sizes: str | None = None) -> TrainingRun:
-    """Build a recipe's run without starting it. ``sizes`` is a sentence for the output that names the values chosen for
-    options set to ``auto``; None if there are none.
+    """Build a recipe's run without starting it. ``sizes`` is a sentence to print that names the values chosen for
+    options set to ``auto``; None: no values were chosen.
 
     Raises:
         UserError: the task's data, the model or the recipe cannot be used.
@@ -104,8 +104,8 @@ def saved_where_stopped(run: TrainingRun) -> Iterator[None]:
     When the block ends, the run is closed.
 
     Raises:
-        Terminated: SIGTERM was received. The error message says after which step a resumed run continues.
-        EngineLostError: no engine is left. The error message also says after which step a resumed run continues.
+        Terminated: SIGTERM was received. The message names the step after which a resumed run continues.
+        EngineLostError: no engine is left. The message names the step after which a resumed run continues.
     """
     trainer, ranks = run.trainer, run.ranks
     safe_stop, whole = SafeStop(), trainer.learner.whole

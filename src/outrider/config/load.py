@@ -47,15 +47,15 @@ def load_recipe(
     A recipe is a method, and may extend another recipe. A setting (a shipped name or a YAML file) defines the model,
     the task, the response length and the budget. In the section ``settings``, a recipe can define its own values for
     each setting. There, ``new: {extends: paper, …}`` defines a setting ``new``, which starts from the values of the
-    setting ``paper``. If the recipe extends another recipe, ``paper: null`` removes the other recipe's values for the
-    setting ``paper``. The default setting is ``countdown``; a recipe that contains ``model`` has no default setting.
-    Settings, recipes and overrides overwrite one another in the order of :func:`outrider.config.setting.layers` and by
-    the rules of :func:`outrider.config.merge.assign`.
+    setting ``paper``. In the same section, ``paper: null`` removes the values for the setting ``paper`` that the recipe
+    would inherit from the recipe it extends. The default setting is ``countdown``; a recipe that contains ``model`` has
+    no default setting. Settings, recipes and overrides overwrite one another in the order of
+    :func:`outrider.config.setting.layers` and by the rules of :func:`outrider.config.merge.assign`.
 
     An override is ``key=value``, with a dotted key and a YAML value, as in ``explore.0.n=16``. If several overrides
     have the same key, the last one applies. In Python, overrides may also be a mapping from keys to values or
-    components, such as ``{"explore.0.n": 16}``. The argument ``model`` sets the key ``model`` of the recipe, so the
-    recipe has no default setting. (The override ``model=…`` keeps the default setting.)
+    components, such as ``{"explore.0.n": 16}``. The argument ``model`` sets the model; if no ``setting`` is given, the
+    default setting is then not used. (The override ``model=…`` keeps the default setting.)
 
     Raises:
         UserError: the recipe, setting or key does not exist, a value is out of range, or a file is not YAML. The

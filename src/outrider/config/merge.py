@@ -91,7 +91,8 @@ def old_key(renamed: Renamed, origin: Origin) -> str:
 
 
 def _refuse_other_component(place: Any, path: Path, rest: list[str], value: Any, origin: Origin) -> None:
-    """Reject a key of a component that the recipe does not have, such as ``task.gym.dataset=x`` with Countdown."""
+    """Reject a key of a component other than the recipe's, such as ``task.gym.dataset=x`` for a recipe with the task
+    ``countdown``."""
     known = components_at(path)
     if not (isinstance(place, dict) and len(place) == 1 and rest[0] in known and rest[0] not in place):
         return
@@ -121,7 +122,7 @@ def _enter(place: Any, path: Path, step: str, origin: Origin) -> tuple[Any, Path
 
 
 def _through_name(place: Any, path: Path, step: str) -> tuple[Any, Path]:
-    """Descend into a component's options unless ``step`` is the component's name, since keys may omit this name."""
+    """Descend into a component's options if ``step`` is not the component's name (keys may omit the name)."""
     if not (is_component(path) and isinstance(place, dict) and len(place) == 1 and step not in place):
         return place, path
     [name] = place

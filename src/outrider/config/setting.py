@@ -73,8 +73,8 @@ def layers(recipes: Sequence[Written], steps: Sequence[Step]) -> list[Layer]:
     """Return the values of all files as layers, in order; each layer overwrites the earlier layers.
 
     The files of the settings come first, then the recipes. In each of the two parts, a file comes before the file that
-    extends it. A recipe has one layer for its own values, followed by one layer for each setting in ``steps``, with the
-    recipe's values under ``settings.<name>``.
+    extends it. Each recipe has several layers: first the recipe's values outside ``settings``, then, for each setting
+    in ``steps``, the recipe's values under ``settings.<name>``.
     """
     result = [_layer(step.file.values, _ABOUT, Origin(step.file.where)) for step in steps if step.file]
     for file in recipes:
@@ -105,8 +105,8 @@ def _layer(values: dict[str, Any], without: Set[str], origin: Origin) -> Layer:
 
 
 def _of_recipes(recipes: Sequence[Written], whole: bool) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the recipes' values under ``settings``, keyed by setting and by recipe file. If a recipe has, for example,
-    ``frontier: null`` under ``settings``, the values for ``frontier`` in the recipes that it extends are ignored.
+    """Return the recipes' values under ``settings``, keyed by setting and by recipe file. If a recipe sets ``frontier``
+    to null, what earlier recipes in ``recipes`` define for ``frontier`` is discarded.
 
     Raises:
         UserError: a setting is neither shipped nor extends another setting, so its values would never be used.

@@ -11,8 +11,8 @@ from outrider.components import ComponentOf
 
 
 def types_at(place: Any, path: tuple[str | int, ...]) -> Iterator[Any]:
-    """Yield every type that ``place`` allows for the value of a nested key, such as ``path`` = ``("learn", "lr")``. A
-    type is a pydantic model, a :class:`ComponentOf` annotation or a plain type."""
+    """Yield every type that the annotation ``place`` allows for the value of a nested key. For the key ``learn.lr``,
+    ``path`` is ``("learn", "lr")``. A type is a pydantic model, a :class:`ComponentOf` annotation or a plain type."""
     for here in alternatives(place):
         if not path:
             yield here

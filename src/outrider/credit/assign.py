@@ -41,14 +41,14 @@ def assign(
     row with zero advantage also counts in the loss denominators. With ``always_trained`` (for example because of a KL
     penalty), rows with zero advantage are also trained on. Without ``always_trained``, the rollouts of rows with zero
     advantage are marked as unused, with the reason ``unscorable`` (no reward) or ``no advantage``. A rollout without
-    trainable tokens is marked ``no tokens``. A rollout does not become a row if an exploration stage has marked it as
-    unused, or if its ``context.trained`` is ``excluded``. Such a rollout counts in baselines but not in loss
-    denominators.
+    trainable tokens is marked ``no tokens``. A rollout does not become a row if it was already marked as unused, or if
+    its kind of prompt is not trained on (``context.trained`` is ``excluded``). Such a rollout counts in baselines but
+    not in loss denominators.
 
-    ``encode`` tokenizes a problem's plain prompt, which replaces the sampling prompt of rollouts whose
-    ``context.trained`` is ``original``. ``prefix`` selects which tokens of a branch (a continuation of another rollout)
-    are trained (:mod:`outrider.credit.paths`). ``token_texts`` returns the text of each token, for components that read
-    texts.
+    ``encode`` tokenizes a problem's plain prompt (without examples or hints). A rollout whose ``context.trained`` is
+    ``original`` is trained on after the plain prompt instead of the prompt that it was sampled from. ``prefix`` selects
+    which tokens of a branch (a continuation of another rollout) are trained (:mod:`outrider.credit.paths`).
+    ``token_texts`` returns the text of each token, for components that read texts.
 
     Raises:
         ValueError: ``chains`` has no credit chain for a rollout's loss stream.
@@ -124,9 +124,9 @@ def _by_prefix_policy(
 ) -> list[CreditedRollout]:
     """Apply the prefix policy, which decides how the prefixes of branches are trained.
 
-    ``shares_GN`` has one array of advantages per rollout, for the tokens that the rollout itself sampled. The array
-    also covers a branch's prefix, unless ``part.paths`` is None or the baseline computes advantages per tree segment
-    (``by_segment``).
+    ``shares_GN`` has one array of advantages per rollout. If ``part.paths`` is None or the baseline computes advantages
+    per tree segment (``by_segment``), the array covers the tokens that the rollout itself sampled. Otherwise the array
+    also covers a branch's prefix.
     """
     rollouts, paths = part.rollouts, part.paths
     if paths is None or (by_segment and prefix == "count_once"):

@@ -16,11 +16,11 @@ class Focal(Shaper):
 
     .. math:: \tilde A_{i,t} = (1 - \hat p)^\gamma A_{i,t}, \qquad \hat p = \frac{c}{n}
 
-    The group has n members that the verifier could score, of which c are successes. In a group with a high success
-    rate, most sampled successes are responses to which the policy already gives a high probability. Training on them
-    takes probability from rare correct responses that were not sampled, so groups with a high success rate get less
-    weight. The factor is the same for the whole group, so no advantage changes its sign, and a mean advantage of 0
-    stays 0.
+    :math:`\hat p` is the group's success rate: c successes among the n members that the verifier could score. In a
+    group with a high success rate, most sampled successes are responses to which the policy already gives a high
+    probability. Training on them takes probability from rare correct responses that were not sampled, so groups with a
+    high success rate get less weight. The factor is the same for the whole group, so no advantage changes its sign, and
+    a mean advantage of 0 stays 0.
 
     Degenerate cases: the factor is 1 in a group without a success, and 0 in a group of successes only (always 1 with
     :math:`\gamma = 0`). Invalid members (rollouts that the verifier could not score) are ignored. Focal weights make

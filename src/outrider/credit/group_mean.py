@@ -34,7 +34,7 @@ class GroupMean(Baseline):
     having seen the examples.
 
     Sources: GRPO, Shao et al. 2024, arXiv 2402.03300; Dr. GRPO, Liu et al. 2025, arXiv 2503.20783. The denominator n-1
-    and epsilon = 1e-6 follow verl's released estimator.
+    in :math:`\sigma^2` and epsilon = 1e-6 follow verl's released estimator.
 
     >>> m = Members(np.array([1.0, 0, 0, 0]), np.array([True, False, False, False]), np.full(4, 5))
     >>> GroupMean(std=False).advantages(m).tolist()

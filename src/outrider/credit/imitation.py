@@ -12,9 +12,9 @@ from outrider.credit.members import Members
 class Imitation(Baseline):
     r"""Advantage 1 for every valid member: :math:`A_i = 1`.
 
-    Exploration stages such as ``sift`` and ``keep`` decide which responses are imitated, and drop all others. With the
-    surrogate ``likelihood`` the loss is the supervised fine-tuning loss. Tokens whose advantage a later credit
-    component sets to 0 still count in the denominator of this loss. Rewards are ignored.
+    To imitate only some responses, drop the others with a recipe's exploration stage, such as ``sift`` or ``keep``.
+    With the surrogate ``likelihood`` the loss is the supervised fine-tuning loss. If a shaper then sets a token's
+    advantage to 0, the token still counts in the denominator of this loss. Rewards are ignored.
 
     Degenerate cases: a response that the verifier could not score gets 0; a single response, and responses with equal
     rewards, get 1.

@@ -16,8 +16,8 @@ class LeaveOneOut(Baseline):
     The sum and the mean :math:`\mu` are over the ``n`` valid members. The baseline of a response does not depend on the
     response itself, so the mean over members of :math:`A_i \nabla \log \pi(y_i)` is an unbiased estimate of the
     gradient of the expected reward. :class:`GroupMean` without ``std`` gives this estimate times :math:`1 - 1/n`. With
-    groups of equal size, a larger learning rate compensates for the factor :math:`1 - 1/n`. With groups of different
-    sizes, :class:`GroupMean` gives small groups less weight.
+    groups of equal size, a larger learning rate compensates for the factor :math:`1 - 1/n`. If groups differ in size,
+    this factor gives small groups less weight than large groups.
 
     Degenerate cases, as in :class:`GroupMean`: a single valid member gets 0, and exactly equal rewards give exactly 0.
     An invalid member (a rollout that the verifier could not score) gets 0 and does not affect the other members.

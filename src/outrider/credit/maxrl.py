@@ -22,9 +22,9 @@ class MaxRL(Baseline):
     With rewards of 0 and 1 the objective is the log-likelihood of success. Its gradient is :math:`\nabla \log p =
     \sum_{k \ge 1} \frac1k \nabla \mathrm{pass@}k`; the expected reward has only the first term. The mean over members
     of :math:`A_i \nabla \log \pi(y_i)` is an unbiased estimate of the first n-1 terms. The estimator in section 3 of
-    the paper also includes the n-th term of this sum. In a group without a success, the paper's estimator therefore
-    subtracts the mean of :math:`\nabla \log \pi(y_i)`, which makes all responses of the group less likely. The released
-    code and this baseline instead give advantages of 0 to a group without a success.
+    the paper estimates the first n terms. In a group without a success, the paper's estimator therefore subtracts the
+    mean of :math:`\nabla \log \pi(y_i)`, which makes all responses of the group less likely. The released code and this
+    baseline instead give advantages of 0 to a group without a success.
 
     Degenerate cases: all members get exactly 0 if no member succeeds, only one member is valid, or all rewards are
     exactly equal. An invalid member gets 0 and does not affect the other members.

@@ -19,8 +19,9 @@ TokenTexts = Callable[[Ids], list[str]]
 class Members:
     """The rollouts of one group as arrays with one entry for each of its ``G`` members; members may differ in length.
 
-    Token arrays cover only trainable tokens, which the member sampled itself: observed tokens (tool output) and a
-    branch's prefix are excluded. By default every member is a root: it starts at the plain prompt.
+    Token arrays cover only trainable tokens: tokens that the member sampled itself. Tool output is excluded, and so is
+    the prefix that a branch copies from another rollout. By default every member is a root: it starts at the plain
+    prompt.
 
     Attributes:
         rewards_G: float64; NaN means *unscorable* (the verifier failed).
@@ -30,8 +31,8 @@ class Members:
         token_texts_GT: the text of each trainable token; empty if no credit component reads texts.
         parents_G: int64; index of the member that each member continues; -1 for a root, and for a branch whose parent
             is not among the members.
-        starts_G: int64; number of trainable tokens in the prefix that a branch copies; 0 for a root. If an ancestor is
-            not in the group, all of the ancestor's tokens count as trainable.
+        starts_G: int64; number of trainable tokens in the prefix that a branch copies; 0 for a root. Prefix tokens that
+            were sampled by a rollout outside the group are all counted.
         families_G: int64; an arbitrary label, shared by members that continue the same rollout from the same position.
             The continued rollout need not be among the members. All roots share one label.
         seeded_G: bool; whether the prompt contained solved examples or a hint.

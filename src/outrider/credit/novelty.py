@@ -34,7 +34,7 @@ class Novelty(Shaper):
     hints have their own mean :math:`\bar s`, since their likelihoods are not comparable to those of plain prompts.
     Deviation: the sampler computes likelihoods at its own temperature; in the paper the trainer computes likelihoods at
     temperature 1. The two likelihoods are equal if one engine both samples and trains at temperature 1, as in the
-    shipped recipe.
+    recipe ``xrpo``.
 
     >>> m = Members(
     ...     np.array([1.0, 1, 0]), np.array([True, True, False]), np.array([1, 2, 1]),

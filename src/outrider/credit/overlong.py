@@ -63,5 +63,5 @@ class Overlong(RewardShaper):
 
 
 def path_lengths(members: Members) -> Floats:
-    """Return the number of trainable tokens on each member's path from the prompt, float64 ``[G]``."""
+    """Return each member's number of trainable tokens, including tokens in a branch's prefix, float64 ``[G]``."""
     return (members.starts_G + members.tokens_G).astype(np.float64)

@@ -34,8 +34,8 @@ class PassK(Baseline):
 
     The mean over members of :math:`A_i \nabla \log \pi(y_i)` estimates the gradient of pass@k (for rewards other than 0
     and 1, the gradient of the expected best reward of k responses). Under ``pkpo`` the estimate is unbiased; under
-    ``pkpo_centred`` it is scaled by exactly the factor :math:`1 - k/n`. PKPO's equations are for a sum over members
-    instead of a mean, so they are multiplied by n here.
+    ``pkpo_centred`` it is scaled by exactly the factor :math:`1 - k/n`. PKPO sums over members instead of averaging, so
+    PKPO's equations are multiplied by n here.
 
     Advantages are computed from the differences of sorted rewards. From the j-th reward (counted from 0) to the next,
     :math:`M_i` rises by :math:`\tbinom{j}{k-1} / \tbinom{n-1}{k-1}` times the difference, and equation 33 times n / k

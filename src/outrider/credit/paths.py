@@ -2,30 +2,30 @@ r"""The prefix policy: which tokens of a branch (a continuation of another rollo
 
 A token that several rollouts share was sampled once, by the rollout that is called the token's *owner*. A rollout's
 *path* consists of its prefix and of its *own* tokens, which it sampled itself. Let :math:`a_i(t)` be the advantage of
-rollout :math:`i` at token :math:`t`, and :math:`w` the token's weight in the loss. For each prefix policy, this is the
-negative gradient of the loss (on-policy):
+rollout :math:`i` at token :math:`t`, and :math:`w` the token's weight in the loss. The negative gradient of the loss
+(on-policy) under each prefix policy is:
 
-* ``mask``: :math:`\sum_i \sum_{t \in \text{own}(i)} w\, a_i(t)\, \nabla \log \pi(t)`. Every sampled token is trained
-  once, with its owner's advantage. A branch's prefix is not trained.
+* ``mask``: :math:`\sum_i \sum_{t \in \text{own}(i)} w\, a_i(t)\, \nabla \log \pi(t)`. A rollout is trained only on its
+  own tokens, with its own advantages.
 * ``count_once``: :math:`\sum_i \sum_{t \in \text{own}(i)} w\, \bar a(t)\, \nabla \log \pi(t)`, with :math:`\bar a(t)`
-  the mean of :math:`a_j(t)` over the rollouts :math:`j` whose paths contain :math:`t`. Every sampled token is trained
-  once.
+  the mean of :math:`a_j(t)` over the rollouts :math:`j` whose paths contain :math:`t`. A rollout is trained only on its
+  own tokens.
 * ``repeat``: :math:`\sum_i \sum_{t \in \text{path}(i)} w\, a_i(t)\, \nabla \log \pi(t)`. Every rollout is trained on
-  its whole path, so a shared token is trained once per path. It also counts once per path in the denominator of the
-  loss. A shared token has the old log-probability of its owner. If the owner did not sample the token but received it
-  from an environment, no path trains the token.
+  its whole path. A token of several paths is trained once per path, and counts once per path in the denominator of the
+  loss. Its old log-probability is the one recorded when its owner sampled it. Tokens from an environment are not
+  trained.
 
 Under ``count_once`` and ``repeat``, advantages are computed on whole paths: credit components see the positions and
 log-probabilities of the whole response. A baseline that assigns values to tree segments (``by_segment``) already
-accounts for all continuations of a token. Under every prefix policy, such a baseline therefore runs only on own tokens.
-With such a baseline ``count_once`` equals ``mask``. Under ``repeat`` a shared token then has the same advantage on
-every path.
+accounts for all continuations of a token. Under every prefix policy, such a baseline therefore computes advantages only
+for each rollout's own tokens. With such a baseline ``count_once`` equals ``mask``. Under ``repeat`` a shared token then
+has the same advantage on every path.
 
 Loss streams (separately weighted parts of the loss) are independent: each has its own rollouts and its own credit
 components. If branches are in another stream than their parents, ``repeat`` trains the branches' prefixes as a part of
-the branches' stream. Under ``count_once`` such branches do not change the advantages of their parents' tokens. With
-``by_segment``, a shared token's advantage is known only in the stream of its owner, so other streams do not train the
-token.
+the branches' stream. Under ``count_once`` such branches do not change the advantages of their parents' tokens. A
+baseline with ``by_segment`` computes a token's advantage only in the stream of the token's owner. Other streams do not
+train the token.
 
 A rollout may be excluded from training by an exploration stage or because of its kind of prompt (``context``). The mean
 :math:`\bar a(t)` of ``count_once`` leaves out excluded rollouts and rollouts without a reward. An excluded rollout is
@@ -33,12 +33,12 @@ not trained; under ``repeat``, its tokens are still trained as the prefix of a b
 policy does not depend on whether a parent was truncated. A prefix whose owner is not in the group is not trained.
 
 Expected gradients: if the position of a branch does not depend on how its parent ends, every path is a sample of the
-policy. If, in addition, the loss is divided by a constant and the baseline does not depend on the group, ``repeat`` has
-the same expected gradient as the same number of independent rollouts. ``mask`` and ``count_once`` have the same
-expected gradient, which differs from that of ``repeat``: each *sampled* token counts once, so decisions after a branch
-point have more weight than decisions before it. ``count_once`` has a lower variance than ``mask``, since it averages
-over all continuations of a token. If branches start only from failed rollouts, paths are not samples of the policy
-under any prefix policy.
+model's policy. Then ``repeat`` has the same expected gradient as the same number of independent rollouts, provided that
+the loss is divided by a constant and the baseline does not depend on the group. The expected gradients of ``mask`` and
+``count_once`` are equal, but differ from that of ``repeat``. Under ``mask`` and ``count_once``, a shared token counts
+once instead of once per path, so tokens after a branch point have more weight. ``count_once`` has a lower variance than
+``mask``, since it averages over all continuations of a token. If branches start only from failed rollouts, paths are
+not samples of the model's policy, whatever the prefix policy.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ class Paths:
     must come after its parent.
 
     Raises:
-        ValueError: the log-probabilities of a branch and of its parent refer to different distributions (``mode``).
+        ValueError: the log-probabilities of a branch and of its parent were recorded for different values of
+            temperature, ``top_p`` or ``top_k`` (``mode``).
     """
 
     def __init__(self, rollouts: Sequence[Rollout]) -> None:

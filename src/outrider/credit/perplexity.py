@@ -37,9 +37,9 @@ class Perplexity(Shaper):
     interquartile ranges outside the quartiles. The advantages of outliers are still scaled. ``clamp`` bounds the
     factor; the released code uses [0.8, 1.2].
 
-    Source: STILL report, arXiv 2508.07534, Eqs. 7 and 11; :math:`\alpha` from section 4.4.2. Our choice: we implement
-    the formula as published. The released script for low perplexity computes the weight but never applies it, so the
-    script trains plain GRPO.
+    Source: STILL report, arXiv 2508.07534, equations 7 and 11; :math:`\alpha` from section 4.4.2. Our choice: we
+    implement the formula as published. The released script for low perplexity computes the weight but never applies it,
+    so the script trains plain GRPO.
 
     >>> m = Members(
     ...     np.array([1.0, 0]), np.array([True, False]), np.array([2, 1]),

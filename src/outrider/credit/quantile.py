@@ -34,8 +34,7 @@ class Quantile(Baseline):
     code. For example, with 8 members, K = 0.4 and five successes, b is then 0.8, and no member gets 0. With 16 members
     and K = 0.4, ``interpolate`` does not change b.
 
-    Source: QAE, arXiv 2509.22611, equations 4 and 5 (taken from third-party notes), and the code changes in the paper's
-    repository.
+    Source: QAE, arXiv 2509.22611, equations 4 and 5 (taken from third-party notes), and the released code.
 
     >>> hard = Members(np.array([1.0, 0, 0, 0]), np.array([True, False, False, False]), np.full(4, 5))
     >>> easy = Members(np.array([1.0, 1, 1, 0]), np.array([True, True, True, False]), np.full(4, 5))

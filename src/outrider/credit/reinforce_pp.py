@@ -29,10 +29,11 @@ class ReinforcePP(BatchBaseline):
     Our choice: statistics are over responses, and ``group_mean`` is on. The paper computes statistics over the tokens
     of a batch, but appendix B.2 computes them over the N samples; the code of verl and OpenRLHF uses tokens. With
     statistics over tokens and ``group_mean``, a group of equal rewards gets :math:`-m/s`, since long responses shift
-    the mean away from 0. Such a group is discouraged if responses with above-average rewards tend to be long, and
-    reinforced if they tend to be short. With statistics over responses and ``group_mean`` the batch mean is 0 by
-    construction and is not subtracted. Groups of equal rewards therefore have advantages of 0, and every advantage is
-    positive exactly if the reward is above the group mean. Length normalisation is left to the denominator of the loss.
+    the mean away from 0. A group of equal rewards is then discouraged if responses with above-average rewards tend to
+    be long, and reinforced if such responses tend to be short. With statistics over responses and ``group_mean`` the
+    batch mean is 0 by construction and is not subtracted. Groups of equal rewards therefore have advantages of 0, and
+    every advantage is positive exactly if the reward is above the group mean. Length normalisation is left to the
+    denominator of the loss.
 
     Degenerate cases: if the batch has fewer than two valid members, or all :math:`x_i` are exactly equal, all members
     get exactly 0. With ``group_mean`` the only member of a group of one has :math:`x_i = 0`; verl uses the member's raw

@@ -19,8 +19,8 @@ class SiblingsMean(Baseline):
 
     :math:`F_i` is the set of valid members that continue the same parent from the same position, including :math:`i`
     but not the parent. Rollouts that start at the prompt (roots) are compared with each other, so without branches this
-    baseline is :class:`GroupMean` without ``std``. Use this baseline for branches in a separate loss stream (a
-    separately weighted part of the loss). The weight of all branches together then does not grow with their number.
+    baseline is :class:`GroupMean` without ``std``. Put branches into a separate loss stream (a separately weighted part
+    of the loss) when you use this baseline. The total weight of all branches then does not grow with their number.
 
     Degenerate cases: if :math:`F_i` has only one valid member, or all rewards in :math:`F_i` are equal, its members get
     exactly 0. An invalid member (a rollout that the verifier could not score) gets 0 and does not affect the other

@@ -1,4 +1,4 @@
-"""DS-GRPO's differential smoothing: rewards unlikely successes and penalises unlikely failures."""
+"""DS-GRPO's differential smoothing, a shaper that rewards unlikely successes and penalises unlikely failures."""
 
 from __future__ import annotations
 

@@ -26,10 +26,9 @@ class StatedGoal(BatchBaseline):
     different sizes change the variance, not the goal.
 
     The estimate is unbiased only if the policy gradient is exactly the mean of :math:`A_{ij} \nabla \log \pi(y_{ij})`
-    over all members. For equal weights of all members, the denominator of the loss must not depend on response lengths
-    (``aggregate: constant``), and a training step must consist of one update. With several updates per step, each
-    update divides by the number of members in its mini-batch. A problem would then have less weight in a mini-batch
-    with large groups.
+    over all members. So the denominator of the loss must not depend on response lengths (``aggregate: constant``), and
+    a training step must consist of one update. With several updates per step, the loss of each update is divided by the
+    number of members in its mini-batch. A problem would then have less weight in a mini-batch with large groups.
 
     If all groups have the same size, this baseline equals PKPO's baseline; for ``k`` = 1 it equals the leave-one-out
     baseline. Degenerate cases: a problem with fewer than ``k`` valid members, or with equal rewards, has advantages of

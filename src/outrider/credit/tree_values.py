@@ -32,9 +32,9 @@ class TreeValues(Baseline):
     :math:`n`, and scales before it takes the difference :math:`D`. AttnRL uses the formula of ``treerl_paper`` and does
     not divide by a standard deviation.
 
-    A segment's advantage accounts for all rollouts that contain the segment, so a token that rollouts share needs to be
-    trained only once (``objective.prefix: mask``, or ``count_once``, which is the same here). The released
-    implementations train a shared token once for each rollout that contains it (``objective.prefix: repeat``).
+    A segment's advantage accounts for all rollouts that contain the segment. Therefore a token that rollouts share
+    needs to be trained only once (``objective.prefix: mask``; with this baseline, ``count_once`` is equivalent). The
+    released implementations train a shared token once for each rollout that contains it (``objective.prefix: repeat``).
 
     Degenerate cases: if there are fewer than two valid members (rollouts that the verifier could score), or all rewards
     are exactly equal, all members get 0. An invalid member does not count in :math:`L(s)` or :math:`V(s)`, and the

@@ -22,12 +22,12 @@ class UniformCorrect(Shaper):
     .. math:: \tilde A_i = A_i \Big(1 - \tau + \tau\, m \frac{1/q_i}{\sum_j 1/q_j}\Big), \qquad
               q_i = \frac{e^{s_i}}{\sum_j e^{s_j}}, \quad s_i = \frac{1}{|y_i|} \sum_t \log \pi_\mathrm{old}(y_{i,t})
 
-    Here :math:`j` runs over the ``m`` valid successes of the group. The factors in the large parentheses have the mean
-    1 over these successes. So if all successes have equal advantages, the sum of the group's advantages does not
-    change. If :math:`s_i` were the log-likelihood of the whole response, the gradient would be that of :math:`\log Z -
-    \tau\, \mathrm{KL}(u \,\|\, q)`, with :math:`Z` the total probability of correct responses, :math:`q` their
-    distribution and :math:`u` the uniform distribution. As in UCPO, :math:`s_i` is the mean log-likelihood per token,
-    so the effect is milder.
+    Here :math:`j` runs over the ``m`` valid successes of the group. The factors by which the advantages of these
+    successes are multiplied have the mean 1. So if all successes have equal advantages, the sum of the group's
+    advantages does not change. If :math:`s_i` were the log-likelihood of the whole response, the gradient would be that
+    of :math:`\log Z - \tau\, \mathrm{KL}(u \,\|\, q)`, with :math:`Z` the total probability of correct responses,
+    :math:`q` their distribution and :math:`u` the uniform distribution. As in UCPO, :math:`s_i` is the mean
+    log-likelihood per token, so the effect is milder.
 
     Degenerate cases: if there are fewer than two valid successes, or all successes are equally likely, nothing changes.
     In a group with only successes, a group baseline gives advantages of 0, which stay 0. Advantages of failures and

@@ -18,8 +18,8 @@ class Reply(NamedTuple):
         verdict: verdict on the whole rollout, given after the last turn; None after earlier turns.
         error: whether the turn contained an invalid request, such as a malformed call or an unknown tool. A metric
             counts these turns.
-        cut: whether the environment truncated the observation. A metric counts these truncations, and truncations by
-            ``EnvironmentLimits.most_bytes``.
+        cut: whether the environment truncated the observation. The metric ``observations_cut`` counts truncated
+            observations; observations longer than ``EnvironmentLimits.most_bytes`` count as well.
     """
 
     observation: str = ""

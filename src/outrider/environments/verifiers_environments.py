@@ -91,8 +91,8 @@ class _Process:
 
 
 class _Episode:
-    """One rollout's episode. ``name`` identifies the episode in its process. Until ``deadline`` the process must answer
-    the last request; the deadline is infinite if no request is open.
+    """One rollout's episode. ``name`` identifies the episode in its process. ``deadline`` is the time by which the
+    process must answer the last request; infinite if no request is open.
     """
 
     def __init__(self, process: _Process, name: str, problem: Problem) -> None:
@@ -106,9 +106,9 @@ class VerifiersEnvironments:
     """Concurrent episodes of one environment from the package ``verifiers``.
 
     ``Problem.answer`` is the index of a task in the environment's taskset. The messages of the environment's first
-    request to the model must equal the problem's prompt. Messages of later requests are appended to the rollout;
-    sampled tokens never change. If an episode times out, only its own rollout fails. If the whole process stops
-    responding, the process is killed with all its episodes, and restarted.
+    request to the model must equal the problem's prompt. Messages of later requests are appended to the rollout; a
+    request that rewrites earlier messages is an error. If an episode times out, only its own rollout fails. If the
+    whole process stops responding, the process is killed with all its episodes, and restarted.
 
     Args:
         python: Python interpreter in which the package is installed.

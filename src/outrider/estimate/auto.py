@@ -10,8 +10,8 @@ Sampling and learning do not need their memory at the same time, so the values f
   either, micro-batches become smaller.
 - ``engine.sampler.memory``, if vLLM runs inside the training processes: enough for vLLM's weights, its buffers and the
   KV cache of a step, but no more than the learner leaves free.
-- ``train.ranks``, on a CPU, if the recipe does not set this number of processes: fewer processes than by default if the
-  run does not fit otherwise.
+- ``train.ranks`` (number of processes), only on a CPU: fewer than by default if the run does not fit otherwise. A
+  number that the recipe sets does not change.
 
 A tenth of the memory stays free for parts that the estimate omits. If no values fit, this tenth is used as well.
 """

@@ -94,7 +94,7 @@ def verdict(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices
 
 
 def _several(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> str:
-    """Return text that says how many GPUs like this machine's GPU the run needs. The text may include option changes
+    """Return text that says how many GPUs of this machine's kind the run needs. The text may include option changes
     that reduce memory without affecting results.
     """
     if not devices.host:

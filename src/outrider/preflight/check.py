@@ -59,7 +59,8 @@ class Preflight(NamedTuple):
 
 
 def wanted_by(recipe: Recipe) -> Wanted:
-    """Return the problems that a training run needs from its task."""
+    """Return how many training problems and which held-out problems a training run needs, and how long its responses
+    may be."""
     heldout = recipe.evaluate if recipe.evaluates else None
     return Wanted(recipe.train.problems, heldout, recipe.sample.max_tokens)
 

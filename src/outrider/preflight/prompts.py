@@ -98,6 +98,7 @@ def _emptied(problem: Problem) -> Problem:
 
 
 def _most_tokens(problem: Problem) -> int:
-    """Return an upper bound on a prompt's token count. No text has more tokens than its normalised form has bytes."""
+    """Return an upper bound on a prompt's token count: the number of UTF-8 bytes of the prompt after NFKC
+    normalisation, since each token has at least one byte."""
     text = "\n".join(_texts(problem))
     return len(text) if text.isascii() else len(unicodedata.normalize("NFKC", text).encode("utf-8", "surrogatepass"))

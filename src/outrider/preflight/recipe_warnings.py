@@ -24,8 +24,8 @@ def recipe_warnings(recipe: Recipe, heldout: int | None = None, cores: int | Non
 
     - All advantages are 0 whatever the verifier says, for example because each problem has only one rollout.
     - A wrong answer has a higher reward than a correct answer.
-    - Problems contribute unequally to an update, but the recipe's baseline assumes equal contributions. This happens if
-      a step has several updates and the number of rollouts varies from problem to problem.
+    - Problems have unequal weights in an update, although the recipe's baseline is meant for equal weights. This
+      happens if a step has several updates and the number of rollouts varies from problem to problem.
     - The run ends during the learning rate's warm-up, or before the ``first_step`` of a component under ``credit``.
     - There are more ranks than cores. ``cores`` is the number of cores for all ranks together; by default, the number
       that this process may use.
@@ -77,7 +77,7 @@ def _rollouts_of_a_problem(recipe: Recipe) -> int | None:
 def _gives_signal(recipe: Recipe, n: int, step: int = 1) -> bool:
     """Return whether ``recipe.credit`` gives nonzero advantages for at least some rewards of ``n`` rollouts.
 
-    Advantages are computed as in training step ``step``. If some credit components start later, they are computed as in
+    Advantages are computed as in training step ``step``, or, if a component of ``recipe.credit`` starts later, as in
     the first step in which all components are active.
     """
     values = sorted({r for r in recipe.reward.model_dump().values() if r is not None})

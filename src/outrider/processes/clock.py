@@ -13,7 +13,7 @@ OVERLAPPED = "overlapped_"
 
 def training_seconds(seconds: Mapping[str, float]) -> float:
     """Return the seconds that a step spent on training, given its entry in ``timing.jsonl``. Evaluation and disk writes
-    are excluded; sampling during an update is not counted twice.
+    are excluded. If sampling and an update run at the same time, only the update's seconds count.
 
     >>> training_seconds({"step": 3, "sample": 1.5, "learn": 0.5, "save": 9.0, "tokens_per_second": 800.0})
     2.0

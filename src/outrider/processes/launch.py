@@ -42,7 +42,7 @@ def launch(wanted: int, main: RankMain, *arguments: Any, hint: str = "start it a
     process on a machine with a GPU. ``main`` and the arguments are pickled for all other ranks.
 
     Raises:
-        RankLostError: a process died. The exception's message names the rank of this process, and ends with ``hint``.
+        RankLostError: a process died. The error message ends with ``hint``.
     """
     try:
         if "WORLD_SIZE" in os.environ:

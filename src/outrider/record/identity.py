@@ -1,8 +1,8 @@
 """Derives the seed of each random draw from names and numbers that do not depend on scheduling.
 
 For example, a rollout's seed is a hash of the run's seed, the group, the rollout's index in the group and, for a
-branch, the parent rollout and the position at which the branch starts. The seed does not depend on group size, on the
-number of processes, or on which rollouts are sampled together or earlier.
+branch, the parent rollout and the position at which the branch starts. The seed does not depend on the group's size, on
+the number of processes, or on the order or batches in which rollouts are sampled.
 """
 
 from __future__ import annotations

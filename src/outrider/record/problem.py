@@ -16,8 +16,8 @@ class Problem:
 
     Attributes:
         id: identifier that is the same in all runs and on all machines. The same text always has the same id.
-        prompt: text that the policy continues, before a chat template is applied. In a chat, only the last message;
-            ``messages_before`` has the earlier messages.
+        prompt: text of the question, without a chat template. In a chat, the prompt is only the last message, and
+            ``messages_before`` has the earlier ones.
         answer: gold answer, or other data for the verifier; plain JSON data.
         level: difficulty label by which results are grouped; ``""`` if the task has no levels.
         metadata: other data to store with the problem; plain JSON data.

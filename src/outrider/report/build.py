@@ -1,5 +1,5 @@
-"""Builds the report of a run: facts for the page's top (such as the recipe), problems that checks found (findings), and
-sections, except those without data."""
+"""Builds the report of a run. The report begins with facts such as the recipe. Then come findings (problems that checks
+detected) and sections of figures and tables. A section without data is omitted."""
 
 from __future__ import annotations
 

@@ -87,8 +87,8 @@ def compared(paths: Sequence[Path], columns: Mapping[str, str] | None = None) ->
 
 def _named_apart(found: Sequence[tuple[Path, RunData, RunData]]) -> list[RunData]:
     """Return the runs under unique names. The rollout files of several models are already split into one run per model.
-    If two names are equal, a model's name is preceded by the name of the rollout files that contain its responses, as
-    in ``FILES: MODEL``. If names are still equal, the path of each run or file replaces its name."""
+    If two names are equal, models are named ``FILES: MODEL``, where ``FILES`` is the name of the model's rollout files.
+    If names are still equal, the path of each run or file replaces its name."""
     names = [
         [one.name for _, _, one in found],
         [one.name if one is run else f"{run.name}: {one.name}" for _, run, one in found],

@@ -22,7 +22,7 @@ def is_evaluation(run: RunData) -> bool:
 
 def with_evaluations(run: RunData) -> RunData:
     """Return the run with evaluations. If the run recorded no evaluations, they are computed from its rollouts. If the
-    rollouts come from several evaluated models, ``models`` gets the evaluation of each model."""
+    rollouts come from several evaluated models, the returned run's ``models`` has the last evaluation of each model."""
     drawn = run.query(f"SELECT count(*) AS n FROM {run.numbers} WHERE split IN ('evaluate', 'greedy')")["n"][0]
     if drawn and not run.evaluations:
         run = replace(run, evaluations=evaluations_of(run))

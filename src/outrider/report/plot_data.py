@@ -53,8 +53,8 @@ def has_data(figure: Figure) -> bool:
 def plot_data(figure: Figure, colours: dict[str, str]) -> dict[str, Any]:
     """Return the data for plots.js.
 
-    Each series has a key ``again``: the number of earlier series of the same colour. With it, plots.js chooses another
-    dash pattern.
+    Each series has a key ``again``: the number of earlier series of the same colour. From this number, plots.js draws
+    series of the same colour with different dash patterns and markers.
     """
     series, used = [], list[str]()
     for s in figure.series:

@@ -116,7 +116,7 @@ class Checkpoints:
         return max(checkpoints(self.folder), default=None)
 
     def load_last(self, before: int | None = None) -> tuple[Checkpoint, list[str]]:
-        """Load the newest undamaged checkpoint. Damaged checkpoints of later steps are moved to ``superseded``.
+        """Load the newest undamaged checkpoint. Newer checkpoints, which are damaged, are moved to ``superseded``.
 
         Returns the loaded checkpoint, and a message about each checkpoint that was moved.
 

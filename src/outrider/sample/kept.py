@@ -51,8 +51,8 @@ class Block:
 class Kept:
     """The KV caches of rollouts that may continue, by rollout id.
 
-    Cache rows that were kept together form a block. A rollout is in at most one block, and leaves the block when its
-    next turn is prefilled or the rollout ends. A block frees its unused rows when more than half of its rows are
+    The cache rows of one call of :meth:`put` form a block. A rollout is in at most one block, and leaves the block when
+    its next turn is prefilled or the rollout ends. A block frees its unused rows when more than half of its rows are
     unused, so memory use is at most two cache rows per kept rollout.
 
     Args:

@@ -25,9 +25,10 @@ from outrider.sample.wave import Wave, WaveRow, decode_wave
 class LocalSampler:
     """Decodes rollouts in batches (called waves).
 
-    Each distinct context (a prompt, or a prompt followed by the beginning of another rollout's response) is prefilled
-    once per call, and its KV cache is copied to all rows that continue it. Finished rows are dropped during decoding.
-    Inside :meth:`keeping`, the KV caches of multi-turn rollouts are kept between turns.
+    In a call of :meth:`sample`, rollouts with the same context share one prefill: the context's KV cache is copied to
+    each rollout's row. A context is a prompt, possibly followed by the beginning of another rollout's response.
+    Finished rows are dropped during decoding. Inside :meth:`keeping`, the KV caches of multi-turn rollouts are kept
+    between turns.
     """
 
     engines = 1
@@ -67,7 +68,7 @@ class LocalSampler:
     def keeping(self) -> Iterator[Kept]:
         """Context manager that keeps KV caches between turns (:class:`outrider.sample.sampler.Keeping`).
 
-        At most ``options.rows`` rollouts are kept.
+        The KV caches of at most ``options.rows`` rollouts are kept.
         """
         self._kept = Kept(self.options.most_rows if self._keeps else 0)
         try:

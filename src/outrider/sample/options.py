@@ -80,9 +80,9 @@ class Vllm(SamplerEngine):
     serve``.
 
     If there are several servers, all have the same weights, and requests are distributed among them. Weights are synced
-    in each step. Servers read the weights from a folder on this machine or on a shared file system, which all servers
-    and processes must be able to read. vLLM inside the run's processes copies the weights from memory. If the policy
-    has an adapter or is sharded, vLLM reads the folder instead.
+    in each step. Servers read the weights from a folder, which all servers and the run's processes must be able to
+    read. The folder may be on a shared file system. vLLM inside the run's processes copies the weights from memory. If
+    the policy has an adapter or is sharded, vLLM reads the folder instead.
     """
 
     servers: list[Annotated[str, Field(pattern="^https?://[^/]+/?$")]] = Field(

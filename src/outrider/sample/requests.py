@@ -49,8 +49,8 @@ def prompt_of(request: SampleRequest) -> Ids:
 
 
 def prefix_of(request: SampleRequest) -> Ids:
-    """Return the token ids of a branch's prefix, which come from another rollout's response. The result is empty if
-    there is no prefix."""
+    """Return the token ids at the start of another rollout's response from which the requested rollout continues. The
+    result is empty if the request has no such prefix."""
     return _NONE if request.prefix is None else request.prefix.ids
 
 

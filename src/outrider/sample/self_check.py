@@ -33,7 +33,8 @@ class SelfCheckResult(NamedTuple):
     """The result of comparing a compute path (fused, packed or plain) with the model's own forward pass.
 
     Attributes:
-        gap: the difference between the path's and the model's log-probabilities, with float32 matmuls.
+        gap: the absolute difference between the path's and the model's log-probabilities, with float32 matmuls: the
+            maximum for float32 weights, otherwise the mean.
         bound: the largest allowed ``gap``.
         in_bfloat16: the mean difference of log-probabilities with bfloat16 matmuls, or None if the policy uses float32.
             Rounding causes differences of a few hundredths, but a difference above 0.5 is a real error.

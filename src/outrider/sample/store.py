@@ -103,7 +103,8 @@ class Store:
 
     @staticmethod
     def joined(parts: Sequence[Store]) -> Store:
-        """Return one store with the rows of all ``parts``, which must have equal widths."""
+        """Return one store with the rows of all ``parts``. All parts must have the same number of columns, and equally
+        many columns must be filled."""
         if len(parts) == 1:
             return parts[0]
         whole = Store(torch.cat([p.starts_B for p in parts]), parts[0].columns, len(parts[0].keys))

@@ -45,7 +45,8 @@ class VllmEngine:
 
     Args:
         weights: folders for weight syncs.
-        memory: on a GPU, share of the GPU's memory. On a CPU, share of the machine's memory for all ranks together.
+        memory: share of the GPU's memory that the engine may use. If there is no GPU, all engines of the run together
+            may use this share of the machine's memory.
         sleeps: whether :meth:`sleep` frees the GPU memory.
         rank: rank of this process within the run.
         size: number of processes in the run. Every process has its own engine.

@@ -109,8 +109,8 @@ def _verified(
 
 
 def _asked(problem: Problem, prompt: str | None) -> Problem:
-    """Return the problem with the saved prompt. The saved prompt matters for verification, since its end may open a
-    reasoning block.
+    """Replace the problem's prompt by the saved prompt. The saved prompt matters for verification, since its end may
+    open a reasoning block.
 
     If the dump has only the question instead of the prompt, the end of the prompt is unknown, and the problem is
     returned unchanged.

@@ -117,8 +117,8 @@ class _Texts(NamedTuple):
 
     @property
     def longest(self) -> int:
-        """Length of the longest text in characters. Each line break counts as ``_PROSE`` more characters, since texts
-        with line breaks do not fit into a table."""
+        """Length of the longest text in characters. Each line break adds 60 characters (``_PROSE``), the maximum length
+        of a text in a table, so a text with line breaks never fits."""
         texts = [text for problem, response, _ in self.rows for text in (problem, response.plain.strip())]
         return max((len(text) + _PROSE * text.count("\n") for text in texts), default=0)
 

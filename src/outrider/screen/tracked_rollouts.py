@@ -29,8 +29,8 @@ def chosen_rollouts(groups: Sequence[Group], most: int) -> list[tuple[Group, Rol
     order of ``groups`` is kept.
 
     If not all rollouts of a group can be selected, half of the selected ones have the group's highest rewards, and half
-    have its lowest rewards. For an odd number, there is one more with a high reward. Replayed rollouts are excluded,
-    since an earlier step sampled them.
+    have its lowest rewards. For example, 5 selected rollouts are the 3 with the highest and the 2 with the lowest
+    rewards. Replayed rollouts are excluded, since an earlier step sampled them.
     """
     found: list[tuple[Group, Rollout]] = []
     for group in sorted((group.drawn for group in groups), key=lambda group: not group.mixed):
@@ -75,8 +75,8 @@ def _entropy(rollout: Rollout) -> float | None:
 
 
 def _shown(text: str) -> str:
-    r"""Return a text that trackers accept. Lone surrogates are escaped, since UTF-8 cannot encode them, and a long text
-    is cut.
+    r"""Return ``text`` with lone surrogates escaped, since UTF-8 cannot encode them. A text of more than ``LONGEST``
+    characters is cut.
 
     >>> _shown("a\ud800"), _shown("x" * 4321)[-20:]
     ('a\\ud800', 'x… (+321 characters)')

@@ -41,7 +41,7 @@ def open_trackers(
 
     ``step`` is the step after which a resumed run continues, or 0 for a new run. TensorBoard hides later steps that the
     run had logged before it was interrupted. Weights & Biases and Trackio show the resumed part as a run of its own.
-    All parts are in one group, named after the run folder.
+    The original run and its resumed parts are in one group of the tracker, named after the run folder.
 
     Raises:
         UserError: a name is unknown, a package is not installed (the message names the extra to install), or a service

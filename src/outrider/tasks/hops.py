@@ -122,7 +122,7 @@ class Hops(TurnTask):
         """Return the first ``n`` held-out problems, alternating between numbers of hops. The option ``seed`` has no
         effect.
 
-        The list ends when all problems with one of the numbers of hops are used, so it may be shorter than ``n``. For
+        The list may be shorter than ``n``: it ends as soon as no problem is left for one of the numbers of hops. For
         example, ``heldout_order: shuffled`` gives only 214 problems with one hop.
         """
         if self.heldout_order == "shuffled":

@@ -160,8 +160,9 @@ class _Teller:
         return who
 
     def _relate(self, kind: str) -> bool:
-        """Introduce a new person, and compute how many items this person has. The operands are the number of items of
-        the person introduced before, and either a random number or the number of items of another person."""
+        """Introduce a new person, and compute how many items this person has. The number is computed from two operands.
+        One is the previous person's number of items. The other is a random number or a third person's number of
+        items."""
         other = self._last
         if kind in ("together", "gap"):
             third = self._another()

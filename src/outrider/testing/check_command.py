@@ -62,7 +62,8 @@ def check_command(name: str, options: Sequence[str] = ()) -> int:
         options: options of the component, such as ``n=4``. Other options keep their defaults.
 
     Returns:
-        0 if all laws hold, and 1 if the component breaks a law. A broken law is printed with the input and the result.
+        The exit code: 0 if all laws hold, and 1 if the component breaks a law. A broken law is printed with the input
+        and the result.
 
     Raises:
         UserError: the component cannot be loaded, the command cannot test this kind of component, or the component

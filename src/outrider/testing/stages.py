@@ -47,7 +47,7 @@ class Life:
     run.
 
     Args:
-        known: cache of rollouts from runs of other stages in the same situation.
+        known: cache of made-up rollouts, which is shared with the test runs of other stages on the same ``situation``.
 
     Attributes:
         states: states of the explorer after 0, 1, … steps.

@@ -59,7 +59,7 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
 
 def reference_of(recipe: Recipe, policy: Policy) -> str:
     """Return a hash of a run's frozen weights: the reference model of the KL penalty, or the base weights of an
-    adapter. If a service holds the policy, return the model's name."""
+    adapter. If the policy's weights are in an external training service, return the model's name."""
     if policy.model.device.type == "meta":
         return recipe.model
     return weights_hash(policy.model, frozen=recipe.objective.kl.coef == 0)

@@ -38,7 +38,7 @@ class Counters:
         tokens: number of tokens generated for training.
         seconds: seconds of training on rank 0, the only counter that differs between otherwise equal runs.
         nonfinite: number of consecutive steps without an update because the loss or the gradient was not finite.
-        owes_evaluation: whether an evaluation after the last step is due or unfinished.
+        owes_evaluation: whether an evaluation of the current policy is due or unfinished.
     """
 
     step: int = 0

@@ -74,10 +74,10 @@ def spent(groups: Sequence[Group]) -> dict[str, float]:
 
     The metrics of a stage are ``spent/<stage>/tokens``, ``…/rollouts`` and ``…/success_per_1000`` (successes per 1,000
     tokens). ``…/solved_per_1000`` is the number of problems solved per 1,000 tokens. A problem that several stages
-    solve counts only for the first of these stages. Further metrics count the tokens in all branches
-    (``spent/branched``), in rollouts with examples or a hint (``spent/seeded``), and in rollouts that were not trained
-    on (``spent/unused``). ``spent/unused/<reason>`` splits ``spent/unused`` by reason, such as ``no_advantage``. Tokens
-    from environments do not count.
+    solve counts only for the first of these stages. ``spent/branched`` counts the tokens of rollouts that continue the
+    beginning of another response. ``spent/seeded`` counts the tokens of rollouts with examples or a hint in the prompt,
+    and ``spent/unused`` those of rollouts that were not trained on. ``spent/unused/<reason>`` splits ``spent/unused``
+    by reason, such as ``no_advantage``. Tokens from environments do not count.
     """
     tokens, rollouts, successes, solved = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     kinds, reasons = Counter({"branched": 0, "seeded": 0, "unused": 0}), Counter[str]()

@@ -27,7 +27,7 @@ class ProbeBounds(NamedTuple):
         gap: maximum difference between the log-probabilities of sampler and learner. If both compute in float32, the
             bound applies to the largest difference, otherwise to the mean difference.
         movement: change in the learner's log-probabilities above which the sampler's log-probabilities must change as
-            well. The bound is above 0 because float32 weights may change by less than bfloat16 can represent.
+            well. Smaller changes may be lost when the learner's float32 weights are rounded to the sampler's bfloat16.
     """
 
     gap: float
@@ -64,10 +64,10 @@ class WeightSync:
     sampler's log-probabilities of these tokens with the learner's. The prompts never change, so that a KV cache
     computed with earlier weights is detected. Each copy is checked separately, since a mean could hide a stale copy. A
     check fails if the difference exceeds its bound. It also fails if the copy's log-probabilities change less than half
-    as much as the learner's, so that the copy seems stale. Small changes of the learner's log-probabilities are
-    ignored. If the copy's log-probabilities changed at all, a change of the learner's is also small if it is at most
-    four times the previous difference between copy and learner. This allows for rounding errors on a GPU, which may
-    change the last bits even if the weights are the same.
+    as much as the learner's, so that the copy seems stale. This second check ignores small changes of the learner's
+    log-probabilities. Rounding errors on a GPU may change the last bits even if the weights are the same. Therefore, if
+    the copy's log-probabilities changed, the check also ignores changes of at most four times the earlier difference
+    between copy and learner.
 
     Args:
         prompts: prompts of the probe, with their problems.

@@ -21,8 +21,8 @@ class EnvironmentsCompared(NamedTuple):
         played: number of problems that were played.
         otherwise: ids of the problems for which the environment replied differently in the two plays.
         failed: id of each problem whose environment failed, and the reason.
-        answered: number of turns, over the first play of each problem, to which the environment replied without ending
-            the rollout.
+        answered: number of environment replies in the first play of each problem, in total. A reply that ends the
+            rollout is not counted.
     """
 
     played: int

@@ -35,9 +35,10 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 class MultipleChoice(Verifier):
     r"""Accepts a response if it states the right option.
 
-    A row contains its options as a list, as an object from label to text, as an object with the lists ``label`` and
-    ``text``, or in several fields. If ``options`` is not set, only letters are read. A response is unparseable if it
-    states two different options, or the letter of one option and the text of another.
+    A row contains its options in several fields or in one field. One field may contain a list, an object with option
+    labels as keys, or an object with the lists ``label`` and ``text``. If ``options`` is not set, only letters are
+    read. A response is unparseable if it states two different options, or the letter of one option and the text of
+    another.
     """
 
     options: str | list[str] | None = Field(

@@ -17,8 +17,8 @@ cases:
 
 For example, n!(1-n)!n^7 does not equal n: the two agree at n = 0 and n = 1, but (1-n)! has no value from n = 2 on.
 
-In both cases, the answers must be compared at ``DECIDING`` or more different values of each variable. This is
-impossible for the sum \sum_{k=1}^{n^9} 1, which has too many terms from n = 2 on.
+For real and for integer variables, the answers must be compared at ``DECIDING`` or more different values of each
+variable. This is impossible for the sum \sum_{k=1}^{n^9} 1, which has too many terms from n = 2 on.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ def _unstyled(match: re.Match[str]) -> str:
 
 @lru_cache(4096)
 def expression(text: str) -> Any:
-    r"""Parse a text without lists into a sympy object.
+    r"""Parse a LaTeX text that states one expression, not several separated by commas, into a sympy object.
 
     Raises:
         UnreadableError: the parser does not understand the text.

@@ -8,8 +8,7 @@ The fast and reliable steps come first:
 3. An answer that :func:`outrider.verify.latex.refuse` rejects is unparseable. This check takes microseconds.
 4. Answers in words are compared as text, ignoring case.
 5. Other answers are read as LaTeX and compared as mathematical objects (:mod:`outrider.verify.algebra`). This
-   comparison takes milliseconds. If it takes more than a few seconds, the process that runs the comparison is killed,
-   and the verdict is ``timeout``.
+   comparison takes milliseconds. After a few seconds, the comparing process is killed, and the verdict is ``timeout``.
 6. An answer that only copies a formula from the question, such as 99^2+99+1 instead of 9901, is incorrect.
 
 The verifier accepts a value with or without its unit (5 cm is 5) and both readings of a percentage (50% is 50 and 0.5).

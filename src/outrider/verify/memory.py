@@ -28,7 +28,8 @@ def memory_failures() -> int | None:
 
 
 def _own_counts() -> Iterator[Path]:
-    """Yield the files with the counts of this process's control group, for cgroup version 2 or 1."""
+    """Yield the files in which this process's control group (cgroup version 1 or 2) counts processes killed for lack of
+    memory."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)

@@ -8,8 +8,9 @@ indices is read as the first of these forms that fits:
 2. functions with their arguments in the same run, possibly with letters before them: ``sinpi``, ``xlnx``,
    ``mgsin(theta)``;
 3. a constant with one letter before it, one letter after it, or both: ``kpi``, ``2pir``;
-4. a product of letters: runs of two or three letters (``mgh``), runs with a capital after the first letter (``ABCD``),
-   runs without a vowel after the first letter, and parts of the alphabet, where one letter may be missing (``abce``);
+4. a product of letters, if the run has at most three letters (``mgh``), has a capital after the first letter
+   (``ABCD``), has no vowel after the first letter, or consists of neighbouring letters of the alphabet in order, with
+   at most one missing (``abce``);
 5. one symbol, for any other word (``base*height/2``). Such a word directly before a bracket, as in ``area(x)``, is an
    unknown function, which makes the answer unreadable.
 

@@ -5,8 +5,8 @@ The text is first converted to a form without LaTeX, Markdown and Unicode varian
 (:mod:`outrider.verify.number_signs`). Words divide the converted text into segments. In the last segment with a digit,
 only the part after the last line break, end of a sentence, colon or ``=`` is used. This part is read as a whole,
 together with words beside it that change the value: ``5 million``, ``2 and 2/3``, ``negative 7``. An expression that is
-not a number (a date, a pair, 3 or 4, ``x_2``) has no value. Only the text around the last digit is read, so the time
-does not grow with the length of the text.
+not a number has no value: a date, a pair such as ``(1, 2)``, ``3 or 4``, or ``x_2``. Only the text around the last
+digit is read, so the time does not grow with the length of the text.
 """
 
 from __future__ import annotations
@@ -335,7 +335,7 @@ def _joined(found: _Found, value: Fraction) -> tuple[Fraction | None] | None:
 
 
 def _alone(found: _Found) -> bool:
-    """Return whether the text states only the expression."""
+    """Return whether the text around the expression states no other number or formula, only words such as a unit."""
     lead = found.text[: found.low]
     if "=" in lead[-3:]:
         *sides, _ = lead.rpartition(":")[2].split("=")

@@ -46,7 +46,7 @@ class VerifierPool:
 
     Raises:
         UserError: ``verify`` is defined in ``__main__``, or raises UserError when it is unpickled.
-        RuntimeError: ``verify`` cannot be unpickled, or repeatedly ends the process, or the pool is closed.
+        RuntimeError: ``verify`` cannot be unpickled, the template process dies repeatedly, or the pool is closed.
     """
 
     def __init__(self, verify: Verify, workers: int = 2, seconds: float = 5.0, memory_gb: float = 2.0) -> None:

@@ -53,7 +53,8 @@ def _beside_neutral(tree: Tree, known: Tree) -> bool:
 
 
 def _holds_all(parts: Sequence[Tree], known: Sequence[Tree], kind: str) -> bool:
-    """Return whether the operands contain a rewriting of each known operand, without using an operand twice."""
+    """Return whether each operand in ``known`` is matched by an equal or rewritten operand in ``parts``, or by several.
+    No operand in ``parts`` is used twice."""
     left = list(parts)
     for other in sorted(known, key=lambda part: part.kind == "number"):  # numbers last, since they match most operands
         if (used := _writing(left, other, kind)) is None:

@@ -8,9 +8,9 @@ like a truncated response. The code is pure Python, runs in linear time, and nev
 - Inside a block, all marks except the block's closing mark are ignored, so the end of a block also ends all blocks
   inside it. The answer always follows the last closing mark.
 - Marks in a closed fenced block, in ``<tool_call>…</tool_call>`` or directly within quotes or backticks are ignored: a
-  program may print ``"<think>"``. There are two exceptions, so that reasoning cannot be hidden in these places. In a
-  fence that begins with an opening mark, marks are not ignored. A closing mark without an opening mark is not ignored
-  if it is alone on its line.
+  program may print ``"<think>"``. There are two exceptions, so that reasoning cannot be hidden in these places. If the
+  first text inside a fenced block or tool call is an opening mark, marks in it are not ignored. A closing mark without
+  an opening mark is not ignored if it is alone on its line.
 """
 
 from __future__ import annotations

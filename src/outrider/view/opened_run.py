@@ -150,8 +150,8 @@ class OpenedRun:
             return found
 
     def search(self, text: str, files: Sequence[str]) -> TextSearch:
-        """Return the search for rollouts in ``files`` whose text contains ``text``. If there is no such search yet,
-        start it.
+        """Search ``files`` for rollouts that contain ``text``. The search runs in the background. If the same search
+        was started before, return that one.
 
         The last few searches are kept, because a page queries counts and rows separately, and a user may open the next
         page.

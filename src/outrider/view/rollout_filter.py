@@ -54,7 +54,8 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True)
 class RolloutFilter:
-    """A selection of rollouts: filters by name, a text that responses must contain, the order, and the page.
+    """A selection of rollouts. ``filters`` maps names such as ``step`` to the wanted values, ``text`` must occur in the
+    response, and ``sort`` and ``page`` choose which matches are shown.
 
     >>> chosen = RolloutFilter.of({"verdict": "correct", "step": "10..20", "sort": "-entropy"})
     >>> chosen.condition()

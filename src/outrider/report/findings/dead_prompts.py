@@ -26,10 +26,10 @@ def find(run: RunData) -> Finding | None:
     """Check the share of groups without a signal in the last quarter of the steps, and the share of the run's tokens
     spent on hopeless problems.
 
-    A group has no signal if all its verified rollouts succeed, or if all fail. All rollouts of the group count,
-    including those with hints or examples in the prompt. Success and failure are the verifier's verdicts; rewards are
-    ignored. A problem is hopeless if it was sampled in at least three steps and never solved. After :math:`n` failures,
-    the 95 % upper bound of its pass rate is :math:`1 - 0.05^{1/n}`.
+    A group has no signal if all its verified rollouts succeed, or if all fail. Rollouts with hints or examples in the
+    prompt are included. Success and failure are the verifier's verdicts; rewards are ignored. A problem is hopeless if
+    it was sampled in at least three steps and never solved. After :math:`n` failures, the 95 % upper bound of its pass
+    rate is :math:`1 - 0.05^{1/n}`.
 
     Raises:
         Lacking: see ``NEEDS``.

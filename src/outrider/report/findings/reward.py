@@ -19,10 +19,10 @@ def find(run: RunData) -> Finding | None:
 
     A step's mean reward is split into a part that success explains and the rest. With the step's success rate :math:`s`
     and the run's mean rewards :math:`\bar r_-` of failures and :math:`\bar r_+` of successes, the explained part is
-    :math:`\bar r_- + s\,(\bar r_+ - \bar r_-)`. If the rest rises, success cannot explain this rise. The rest is
-    computed per step, so that the noise in the success rate cancels out. The mean of the rest in the last quarter of
-    the steps is compared with its mean in the first quarter. Only verified rollouts from the first entry of the
-    recipe's sampling plan (``explore``) are used, not rollouts that later entries add.
+    :math:`\bar r_- + s\,(\bar r_+ - \bar r_-)`. If the rest rises, success cannot explain this rise. Each step's own
+    success rate is used, so its noise does not change the rest. The mean of the rest in the last quarter of the steps
+    is compared with its mean in the first quarter. Only verified rollouts from the first entry of the recipe's sampling
+    plan (``explore``) are used, not rollouts that later entries add.
 
     The finding is also reported if no response succeeds, although some rewards are above 0 and not all rewards are
     equal. This applies to training and to evaluations. The threshold of success may then be out of reach. Success rates

@@ -172,13 +172,14 @@ def _jump(run: RunData) -> Sign | None:
 
 
 def _jumps(values_S: Floats) -> tuple[Floats, float]:
-    r"""Return an estimate of the series' jump from one step to the next, and the standard error of one such estimate.
-    The first and the last steps have no estimate, since it needs ``w = JUMP_WINDOW`` steps on either side of the jump.
+    r"""Return, for each step, an estimate of the jump from the step before, and the standard error that all estimates
+    share. The first and the last steps have no estimate, since an estimate needs ``w = JUMP_WINDOW`` steps on either
+    side of the jump.
 
     In each window of ``2w`` steps, a line with a jump in the middle is fitted by least squares, :math:`x_s = a + b s +
-    J [s \ge w]`, so that a steep rise gives a slope and no jump. The standard error uses the median of all windows'
-    residual variances, because a jump inflates the residuals of the few windows that contain it elsewhere than in their
-    middle.
+    J [s \ge w]`, so that a steep rise gives a slope and no jump. The standard error uses the median residual variance
+    of all windows. Unlike the mean, the median is hardly affected by the few windows that contain a jump but not in the
+    middle, where the line fits badly.
     """
     w = JUMP_WINDOW
     at = np.arange(2 * w)

@@ -63,8 +63,8 @@ class Split(NamedTuple):
 
         Later stages may select problems by the outcomes of earlier rollouts, so their statistics may change merely
         because the selection changes. In other frameworks' rollouts, all stage names are empty, so no rollout is
-        excluded. If :attr:`helped` is True, no rollout meets the condition: the problems that the first stage samples
-        without hints are a biased selection.
+        excluded. If :attr:`helped` is True, the condition excludes all rollouts, because problems that are sampled
+        without hints are then a biased selection.
         """
         if self.helped:
             return "false"
@@ -178,7 +178,7 @@ def success_by_step(run: RunData) -> Columns:
     """Return the result of :func:`by_step` if the success rate of every step is known.
 
     Raises:
-        Lacking: see :func:`by_step`; also if no rollout of some step was verified.
+        Lacking: the run lacks data that :func:`by_step` needs, or there is a step without a verified rollout.
     """
     rows = by_step(run)
     if np.isnan(rows["success"]).any():

@@ -50,8 +50,8 @@ def _along(analysis: Analysed) -> list[Figure]:
 
 
 def _largest(analysis: Analysed, lengths_R: Ints, ppl_R: Floats) -> Figure:
-    """Plot, for each group of tokens, the share of the group's tokens that are among the most changed of all tokens.
-    These are the ``_SHARE`` of tokens with the largest absolute changes in log-probability."""
+    """Plot, for each group of tokens, the share of the group's tokens that are among the most changed of all tokens:
+    the 20 % (``_SHARE``) with the largest absolute changes in log-probability."""
     quantiles = quantile_labels(_EDGES)
     kinds_T, names = analysis.categories()
     groups: dict[str, tuple[Ints, list[Label]]] = {

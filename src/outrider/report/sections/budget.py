@@ -115,8 +115,8 @@ def _splits(run: RunData, unit: str) -> TableBlock:
 
 
 def _over_time(run: RunData, unit: str) -> list[Figure]:
-    """Plot shares of the cost over steps: by exploration stage, if there are several, and by solved, mixed and unsolved
-    groups."""
+    """Plot shares of the cost over steps: by solved, mixed and unsolved groups, and by the entries of the recipe's
+    sampling plan (``explore``), if there are several."""
     stages = query(run, f"SELECT upto, stage, {cost_of(unit)} AS cost FROM spent GROUP BY upto, stage ORDER BY upto")
     names = sorted(set(stages["stage"].tolist()))
     figures = []

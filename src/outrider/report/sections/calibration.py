@@ -26,8 +26,8 @@ _NOTE = (
 
 
 def section(run: RunData) -> Section | None:
-    """Compare predicted and observed success rates in bins of predicted rates, for each exploration stage that predicts
-    pass rates. The result is None if there are no predictions."""
+    """Compare predicted and observed success rates in bins of predicted rates. There is one comparison for each entry
+    of the recipe's sampling plan (``explore``) that predicts pass rates, or None if there are no predictions."""
     found = {stage: classes_C4 for stage, classes_C4 in _classes(run).items() if len(classes_C4)}
     if not found:
         return None
@@ -38,9 +38,9 @@ def section(run: RunData) -> Section | None:
 
 
 def _classes(run: RunData) -> dict[str, Floats]:
-    """Return an array for each exploration stage, with one row per bin of predicted pass rates. The columns are the
-    number of rollouts, the predicted number of successes, the variance of this prediction, and the observed number of
-    successes."""
+    """Return an array for each entry of the recipe's sampling plan (``explore``) that predicts pass rates. The array
+    has one row per bin of predicted rates. The columns are the number of rollouts, the predicted number of successes,
+    the variance of this prediction, and the observed number of successes."""
     places = {match: key for key in run.metrics if (match := _KEY.fullmatch(key))}
     later = run.metrics["step"] > 1 if "step" in run.metrics else slice(None)
     sums: dict[str, dict[int, dict[str, float]]] = {}

@@ -21,9 +21,9 @@ def section(run: RunData) -> Section | None:
     """Return a section with the sum of absolute advantages by a group's success rate, and the share of positive
     advantages.
 
-    A group's success rate counts only rollouts of the first exploration stage. Branches, and rollouts with hints or
-    examples in the prompt, are excluded from this rate. The sum of absolute advantages includes all
-    rollouts that were trained on. The result is None if there are no advantages.
+    A group's success rate counts only rollouts requested by the first entry of the recipe's sampling plan
+    (``explore``). Branches, and rollouts with hints or examples in the prompt, are excluded from this rate. The sum of
+    absolute advantages includes all rollouts that were trained on. The result is None if there are no advantages.
     """
     if not one(query(run, "SELECT count(advantage) AS n FROM seen WHERE isfinite(advantage)"))["n"]:
         return None

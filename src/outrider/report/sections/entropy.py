@@ -29,9 +29,9 @@ def section(run: RunData) -> Section | None:
     """Return a section on entropy over training, by outcome, by relative position in the response, and against success.
     The plot by position compares early and late training.
 
-    Means give all tokens equal weight or, if there are no token counts, all rollouts. If no entropies are recorded,
-    entropy is estimated from log-probabilities, and the figures call it an estimate. The result is None if there are
-    neither entropies nor log-probabilities.
+    Means give each token equal weight. If there are no token counts, means give each rollout equal weight. If no
+    entropies are recorded, entropy is estimated from log-probabilities, and the figures call it an estimate. The result
+    is None if there are neither entropies nor log-probabilities.
     """
     value = _value(run)
     if not value:

@@ -34,9 +34,9 @@ def section(run: RunData) -> Section | None:
     changes from the first to the last evaluation for each difficulty level, paired by problem.
 
     The numbers come from evaluations. Without evaluations, pass@k is estimated from training groups, early and late in
-    training. This estimate uses only rollouts of the first exploration stage. It excludes branches, and rollouts with
-    hints or examples in the prompt. The result is None if no problem has two verified samples. It is also None for a
-    single evaluation without training, which another section shows.
+    training. This estimate uses only rollouts requested by the first entry of the recipe's sampling plan (``explore``).
+    It excludes branches, and rollouts with hints or examples in the prompt. The result is None if no problem has two
+    verified samples. It is also None for a single evaluation without training, which another section shows.
     """
     points = points_of(run)
     if is_evaluation(run) and len(points) < 2:  # the section `evaluated` shows this evaluation

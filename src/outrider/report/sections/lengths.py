@@ -20,10 +20,10 @@ _CHARACTERS = " Token counts are missing, so lengths are in characters."
 
 
 def section(run: RunData) -> Section | None:
-    """Return a section on response lengths. Figures show the mean length by outcome, the quantiles of lengths and the
-    share of truncated responses over training, and the distribution of lengths. A table compares lengths early and late
-    in training. If the recipe's credit uses ``novelty``, which gives unlikely successes a higher advantage, a second
-    table shows whether ``novelty`` prefers long responses.
+    """Return a section on response lengths. Three figures show quantities over training: the mean length by outcome,
+    quantiles of lengths, and the share of truncated responses. Another figure shows the distribution of lengths. A
+    table compares lengths early and late in training. A second table shows whether ``novelty`` prefers long responses,
+    if the recipe uses this component, which gives unlikely successes higher advantages.
 
     Lengths are measured in characters if there are no token counts. The result is None if there are no rollouts.
     """

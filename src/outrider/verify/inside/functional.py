@@ -85,8 +85,9 @@ def _function(tested: TestedProgram, method: bool, name: str) -> Any:
 def _takes_one(function: Any, method: bool) -> bool:
     """Return whether a function can take exactly one argument.
 
-    If a test gives a list that may be one argument or all arguments, such a function is called with the list as its one
-    argument. The program learns no expected value from this check.
+    A test may give one list without saying whether the list is the only argument or contains all arguments. A function
+    that can take exactly one argument is then called with the whole list. The program learns no expected value from
+    this check.
     """
     try:
         code, defaults = function.__code__, function.__defaults__ or ()
