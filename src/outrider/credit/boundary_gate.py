@@ -39,7 +39,7 @@ class BoundaryGate(Shaper):
     k: int = Field(
         16,
         ge=1,
-        description="k of the pass@k whose slope determines a group's weight",
+        description="k of pass@k; a group's weight depends on the slope of pass@k at the group's pass rate",
     )
     threshold: float = Field(
         0.01,

@@ -69,7 +69,8 @@ class PassK(Baseline):
         1e-6,
         ge=0,
         description=(
-            "small constant added to the divisor of the advantages, to avoid division by zero; used only with "
+            "small constant that avoids division by zero when advantages are divided by a standard deviation; used "
+            "only with"
             "`variant: training`"
         ),
     )

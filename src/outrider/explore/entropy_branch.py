@@ -113,7 +113,7 @@ class EntropyBranch(Stage):
     total: int = Field(
         16,
         ge=2,
-        description="number of rollouts per problem in a training step, including those of earlier exploration stages",
+        description="number of rollouts per problem in a training step, counting those already sampled in this step",
     )
     stream: str = Field(
         "main",

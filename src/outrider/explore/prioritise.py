@@ -104,8 +104,7 @@ class Prioritise(Stage):
         128,
         ge=2,
         description=(
-            "total number of rollouts per training step, over all problems, including rollouts from earlier "
-            "exploration stages"
+            "total number of rollouts per training step, over all problems, counting those already sampled in this step"
         ),
     )
     rounds: int = Field(

@@ -72,8 +72,7 @@ class Rebalance(Stage):
         32,
         ge=1,
         description=(
-            "maximum number of rollouts per problem in a training step, including rollouts from earlier exploration "
-            "stages"
+            "maximum number of rollouts per problem in a training step, counting those already sampled in this step"
         ),
     )
     n_max_end: int | None = Field(

@@ -65,7 +65,7 @@ class Refill(Stage):
         None,
         ge=1,
         description=(
-            "number of rollouts for each new problem; null: as many as the first exploration stage sampled per problem "
+            "number of rollouts for each new problem; null: as many as each problem got at the beginning of the step "
             "(the largest number, if the numbers differ)"
         ),
     )

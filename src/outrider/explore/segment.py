@@ -48,7 +48,7 @@ class Segmenter(Options):
     answer_marks: list[Mark] = Field(
         [],
         description=(
-            "strings that announce an answer, such as \\boxed or ####; branches start only before the first such "
+            "strings that announce an answer, such as \\boxed or ####; no rollout branches off after the first such "
             "string in a response"
         ),
     )

@@ -110,8 +110,8 @@ class ObjectiveOptions(Options):
         {"main": 1.0},
         min_length=1,
         description=(
-            "loss weight of each set of rollouts that a stage marks with a name, such as branch; other rollouts "
-            "belong to main. The weight scales all loss terms of these rollouts, including KL and entropy"
+            "loss weight of each named set of rollouts, such as main (ordinary rollouts) and branch (rollouts that "
+            "branch off others); the weight scales all loss terms, including KL and entropy"
         ),
     )
     prefix: PrefixPolicy = Field(

@@ -105,8 +105,8 @@ class PythonTool(TurnTable):
     limits: TurnLimits = Field(
         default_factory=lambda: TurnLimits(seconds=30.0),
         description=(
-            "limits on a rollout, such as its number of turns and the seconds per reply of the interpreter; a code "
-            "block may run for at most half of these seconds"
+            "limits on a rollout, such as its number of turns; a code block may run for at most half of the limit "
+            "`seconds`"
         ),
     )
 

@@ -58,7 +58,7 @@ class TestSet(Options):
     table: dict[str, Any] = Field(
         default_factory=dict,
         description=(
-            "options for reading this test set's file, such as the names of its fields: any option of the task `table`"
+            "options of the task `table` with which this test set's file is read, such as the names of its fields"
         ),
     )
 
@@ -103,8 +103,8 @@ class Suite(Task):
     table: dict[str, Any] = Field(
         default_factory=dict,
         description=(
-            "options for reading the files of all test sets, such as the names of their fields: any option of the "
-            "task `table`; they override the options in the suite file"
+            "options of the task `table` with which the files of all test sets are read, such as the names of their "
+            "fields; they override the options in the suite file"
         ),
     )
 

@@ -39,8 +39,8 @@ class Attention(Selector):
         ge=0,
         le=1,
         description=(
-            "quantile over the segments of a response, by the attention that a segment receives from later segments; "
-            "with 0.8, branches start before segments in the top fifth"
+            "quantile of the attention that segments receive from later segments; branches start before segments "
+            "above this quantile, such as the top fifth (0.8)"
         ),
     )
     ahead: int = Field(
