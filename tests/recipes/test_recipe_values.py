@@ -219,6 +219,8 @@ def test_what_only_builds_on_dapo_has_no_released_script(name):
 # what was measured stays as it was
 
 
+# tuned after these results, whose command gives the old value (benchmarks/smollm2.py)
+CHANGED_SINCE = {"smollm2": ["learn.lr: 2e-05 -> 1e-05"]}
 MEASURED = sorted(path for path in RESULTS.glob("*/recipes/*.yaml") if path.stem in NAMES)
 
 
@@ -228,4 +230,5 @@ def test_the_setting_is_what_the_results_were_measured_with(path):
     measured = load_recipe(str(path))
     differences = measured.difference(load_recipe(path.stem, setting=measured.from_setting or "countdown"))
     set_by_the_bench = ("train.", "evaluate.", "task.countdown.pool", "task.word_problems.pool")
-    assert [d for d in differences if not d.startswith(set_by_the_bench)] == []
+    changed = CHANGED_SINCE.get(path.parts[-3], [])
+    assert [d for d in differences if not d.startswith(set_by_the_bench)] == changed
