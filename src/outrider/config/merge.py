@@ -78,7 +78,7 @@ def assign(data: dict[str, Any], key: str, value: Any, origin: Origin) -> list[P
 
 
 def refuse_old(steps: Sequence[str], value: Any, origin: Origin) -> None:
-    """Reject a key of an older Outrider version in the path or inside the value. The error names the present key."""
+    """Reject a key of an older Outrider version in the path or inside the value. The error names the new key."""
     for step in reversed(steps):
         value = {step: value}
     if found := with_present_keys(Recipe, value)[1]:
