@@ -7,7 +7,7 @@ seconds of training (evaluation and disk writes aside), and pass@1 and pass@8 on
 after half of the tokens and at the end; differences from the first way are paired by seed and problem, with 95 %
 intervals over problems.
 
-Command: ``python benchmarks/lag.py [folder]``, on an otherwise idle machine; goes on where it was. Half an hour.
+Command: ``python benchmarks/lag.py [folder]``, on an otherwise idle machine; goes on where it was. About five minutes.
 """
 
 from __future__ import annotations

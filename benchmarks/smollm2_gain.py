@@ -24,6 +24,7 @@ from _machine import keep
 
 from outrider.arrays import Floats
 from outrider.bench.crossed import Estimate, Measured, difference, estimate
+from outrider.config import load_recipe
 from outrider.measure.passk import pass_at_k
 from outrider.runs.folder import RunFolder
 
@@ -49,6 +50,7 @@ WORDS = ("--setting", "smollm2", "train.ranks=1", "train.trackers=[]", "sample.r
 def trained(folder: Path, seed: int, lr: float, tokens: int) -> Path:
     """The run of a seed; one that was interrupted or has fewer tokens goes on."""
     run = folder / f"grpo-{seed}"
+    assert not run.exists() or load_recipe(str(run / "config.yaml")).learn.lr == lr, f"{run} has another learning rate"
     if not (run / "table.md").exists() or last(run, tokens)["tokens"] < tokens:
         again = ["--resume", "--force"] if run.exists() else []
         words = [*WORDS, f"learn.lr={lr}", f"train.tokens={tokens}", f"seed={seed}", "--out", str(run), *again]

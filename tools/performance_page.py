@@ -51,6 +51,12 @@ def between(ratio: dict[str, float]) -> str:
     return f" ({ratio['min']:g} to {ratio['max']:g})"
 
 
+def shorter(what: str, other: str, ours: str, ratio: dict[str, float], aim: float) -> Line:
+    """A comparison of seconds, whose ratio should be small."""
+    ratio = {name: round(value, 2) for name, value in ratio.items()}
+    return Line(what, other, ours, ratio["median"], between(ratio), aim, less=True)
+
+
 def compared() -> Iterator[Line]:
     """Every comparison on a CPU."""
     trl, sampler, learner = results("trl_step"), results("sampler"), results("learner")
@@ -100,26 +106,22 @@ def compared() -> Iterator[Line]:
         between(step["two_ranks_over_one"]),
         1.7,
     )
-    for name, problems in (("32 problems", "problems_32"), ("128 problems", "problems_128")):
-        rounds = waves[problems]
-        yield Line(
-            f"training step of {name} in three waves, one thread",
+    for problems in (32, 128):
+        rounds = waves[f"problems_{problems}"]
+        yield shorter(
+            f"training step of {problems} problems in three waves, one thread",
             f"one wave: {rounds['one_wave_seconds']['step']:.2f} s",
             f"{rounds['three_waves_seconds']['step']:.2f} s",
-            round(rounds["ratio"]["median"], 2),
-            between({key: round(rounds["ratio"][key], 2) for key in ("min", "max")}),
+            rounds["ratio"],
             1.08,
-            less=True,
         )
     turn, lagging = lag["in turn"], lag["lag 1"]
-    yield Line(
+    yield shorter(
         "training time with `train.lag=1`, two processes",
         f"one process in turn: {turn['seconds'][0]} s",
         f"{lagging['seconds'][0]} s",
-        round(lagging["seconds over in turn"]["median"], 2),
-        between({key: round(lagging["seconds over in turn"][key], 2) for key in ("min", "max")}),
+        lagging["seconds over in turn"],
         0.65,
-        less=True,
     )
     seconds = start["seconds"]
     yield Line(
