@@ -3,11 +3,13 @@
 Written down before the first runs of each row: with a learning rate of 2e-5, seeds 1 to 3 for 200,000 generated tokens
 and seeds 4 to 6 for 360,000. Seed 6 was not run: seeds 4 and 5, and seed 4 continued to 600,000 tokens, gained hardly
 more than seeds 1 to 3. Then the learning rate was tuned with seed 100, which is not shown. With the tuned rate of 1e-5,
-seeds 7 to 9 for 550,000 tokens. Each run has one process, and 60 held-out problems with 16 samples each.
+seeds 7 to 9 for 550,000 tokens, in two processes as on any machine of two cores, with nothing beside them: these runs
+are also timed. The earlier ones have one process. Each has 60 held-out problems with 16 samples each.
 ``sample.rows`` and ``learn.micro_tokens`` are given, so that machines of other sizes compute the same passes.
 
-``python benchmarks/smollm2_gain.py [--runs DIR]`` makes the runs that DIR lacks, one to two hours of a core each, and
-writes pass@k before and after with 95 % intervals over seeds and problems (:mod:`outrider.bench.crossed`).
+``python benchmarks/smollm2_gain.py [--runs DIR] [--row N]`` makes the runs that DIR lacks, an hour of two cores each,
+and writes pass@k before and after with 95 % intervals over seeds and problems (:mod:`outrider.bench.crossed`). With
+``--row``, the other rows stay as they are in the results.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from _machine import keep
+from _machine import RESULTS, keep
 
 from outrider.arrays import Floats
 from outrider.bench.crossed import Estimate, Measured, difference, estimate
@@ -35,25 +37,29 @@ class Row(NamedTuple):
     lr: float
     tokens: int
     seeds: tuple[int, ...]
+    ranks: int = 1
 
 
 ROWS = (
     Row(2e-5, 200_000, (1, 2, 3)),
     Row(2e-5, 360_000, (4, 5)),
     Row(2e-5, 600_000, (4,)),
-    Row(1e-5, 550_000, (7, 8, 9)),
+    Row(1e-5, 550_000, (7, 8, 9), ranks=2),
 )
 SIZES = (1, 4, 8, 16)
-WORDS = ("--setting", "smollm2", "train.ranks=1", "train.trackers=[]", "sample.rows=128", "learn.micro_tokens=2048")
+WORDS = ("--setting", "smollm2", "train.trackers=[]", "sample.rows=128", "learn.micro_tokens=2048")
 
 
-def trained(folder: Path, seed: int, lr: float, tokens: int) -> Path:
+def trained(folder: Path, row: Row, seed: int) -> Path:
     """The run of a seed; one that was interrupted or has fewer tokens goes on."""
     run = folder / f"grpo-{seed}"
-    assert not run.exists() or load_recipe(str(run / "config.yaml")).learn.lr == lr, f"{run} has another learning rate"
-    if not (run / "table.md").exists() or last(run, tokens)["tokens"] < tokens:
+    assert not run.exists() or load_recipe(str(run / "config.yaml")).learn.lr == row.lr, (
+        f"{run} has another learning rate"
+    )
+    if not (run / "table.md").exists() or last(run, row.tokens)["tokens"] < row.tokens:
         again = ["--resume", "--force"] if run.exists() else []
-        words = [*WORDS, f"learn.lr={lr}", f"train.tokens={tokens}", f"seed={seed}", "--out", str(run), *again]
+        values = f"train.ranks={row.ranks} learn.lr={row.lr} train.tokens={row.tokens} seed={seed}".split()
+        words = [*WORDS, *values, "--out", str(run), *again]
         subprocess.run([sys.executable, "-m", "outrider", "train", "grpo", *words], check=True)
     return run
 
@@ -62,6 +68,18 @@ def last(run: Path, tokens: int) -> dict[str, Any]:
     """The metrics of the step that reached a number of generated tokens, or of the last step."""
     rows = RunFolder(run).metrics()
     return next((row for row in rows if row["tokens"] >= tokens), rows[-1])
+
+
+def minutes(run: Path, step: int) -> float:
+    """Minutes of all phases up to a step, and of the evaluations up to it; loading the model is not in it."""
+    folder = RunFolder(run)
+    phases = [seconds for row in folder.timing() if row["step"] <= step for seconds in spent(row)]
+    return (sum(phases) + sum(row["evaluate"] for row in folder.evaluation_timing() if row["step"] <= step)) / 60
+
+
+def spent(row: dict[str, float]) -> list[float]:
+    """Seconds of a step's phases."""
+    return [seconds for phase, seconds in row.items() if phase not in ("step", "tokens_per_second")]
 
 
 def tallies(run: Path, tokens: int) -> list[dict[str, dict[str, Any]]]:
@@ -101,28 +119,26 @@ def main() -> None:
     parser.add_argument(
         "--runs", type=Path, default=Path("runs/smollm2-gain"), metavar="DIR", help="folder of the runs"
     )
-    folder = parser.parse_args().runs
-    keep(
-        "smollm2_gain",
-        {
-            f"lr {row.lr}, {row.tokens} tokens": gained(
-                [trained(folder, seed, row.lr, row.tokens) for seed in row.seeds], row.seeds, row.tokens
-            )
-            for row in ROWS
-        },
-    )
+    parser.add_argument("--row", type=int, choices=range(1, len(ROWS) + 1), help="make one row; 1 is the first")
+    asked = parser.parse_args()
+    found = json.loads((RESULTS / "smollm2_gain.json").read_text())
+    for row in ROWS if asked.row is None else [ROWS[asked.row - 1]]:
+        runs = [trained(asked.runs, row, seed) for seed in row.seeds]
+        found[f"lr {row.lr}, {row.tokens} tokens"] = gained(runs, row)
+    keep("smollm2_gain", found)
 
 
-def gained(runs: list[Path], seeds: tuple[int, ...], tokens: int) -> dict[str, Any]:
-    """The gains of the runs of one budget, and the last step of each run."""
-    every = [tallies(run, tokens) for run in runs]
-    ends = [last(run, tokens) for run in runs]
+def gained(runs: list[Path], row: Row) -> dict[str, Any]:
+    """The gains of the runs of a row, and the last step of each run."""
+    every = [tallies(run, row.tokens) for run in runs]
+    ends = [last(run, row.tokens) for run in runs]
     levels = sorted({tally["level"] for tally in every[0][0].values()})
     return {
-        "seeds": seeds,
-        "tokens": [row["tokens"] for row in ends],
-        "steps": [row["step"] for row in ends],
-        "entropy_of_last_step": [round(row["entropy"], 4) for row in ends],
+        "seeds": row.seeds,
+        "tokens": [end["tokens"] for end in ends],
+        "steps": [end["step"] for end in ends],
+        "minutes": [round(minutes(run, end["step"]), 1) for run, end in zip(runs, ends, strict=True)],
+        "entropy_of_last_step": [round(end["entropy"], 4) for end in ends],
         "all": gains(every),
         **{f"level {level}": gains(every, level) for level in levels},
     }
