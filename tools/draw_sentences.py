@@ -2,7 +2,8 @@
 
 Usage: ``python tools/draw_sentences.py SEED [N]``: N (10) each from pages, descriptions of options, and docstrings.
 Each comes with what a reader has beside it: a page's title, heading and paragraph, an option's type, default and
-group, or a signature with its docstring and the first lines of its code.
+group, or a signature with its docstring, the first lines of its code, and what the module and the class around it say
+first.
 """
 
 from __future__ import annotations
@@ -57,17 +58,33 @@ def of_options(root: Path) -> Iterator[str]:
 def of_docstrings(root: Path) -> Iterator[str]:
     """Sentences of docstrings, with the signature."""
     for path, tree in trees(root):
-        for node in ast.walk(tree):
-            if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) or not (
-                text := ast.get_docstring(node)
-            ):
-                continue
-            place = "module" if isinstance(node, ast.Module) else signature(node)
+        for node, around in documented(tree, ()):
+            text = ast.get_docstring(node) or ""
+            beside = "".join(f"\n    {signature(one)}: {opening(one)}" for one in around)
             whole = " ".join(without_doctests(text).split())
             for part in parts(text):
                 for sentence in re.split(r"(?<=[.!?])\s+", part):
                     if len(sentence.split()) >= SHORTEST and ":math:" not in sentence:
-                        yield f"{path}: {place}\n    docstring: {whole}{code(node)}\n    SENTENCE: {sentence}"
+                        shown = f"{beside}\n    docstring: {whole}{code(node)}\n    SENTENCE: {sentence}"
+                        yield f"{path}: {signature(node)}{shown}"
+
+
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef
+
+
+def documented(node: ast.AST, around: tuple[Documented, ...]) -> Iterator[tuple[Documented, tuple[Documented, ...]]]:
+    """Modules, classes and functions that have a docstring, each with the ones around it, the module first."""
+    if isinstance(node, Documented):
+        if ast.get_docstring(node):
+            yield node, around
+        around = (*around, node)
+    for child in ast.iter_child_nodes(node):
+        yield from documented(child, around)
+
+
+def opening(node: Documented) -> str:
+    """The first paragraph of a docstring."""
+    return " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())
 
 
 def parts(docstring: str) -> Iterator[str]:
@@ -80,7 +97,7 @@ def parts(docstring: str) -> Iterator[str]:
             yield from (" ".join(item.split()) for item in re.split(r"(?m)^[-*] ", block))
 
 
-def code(node: ast.Module | ast.ClassDef | ast.FunctionDef) -> str:
+def code(node: Documented) -> str:
     """Return the first ten lines of a function or class after its docstring."""
     lines = [line for part in node.body[1:] for line in ast.unparse(part).split("\n")]
     shown = [] if isinstance(node, ast.Module) else lines[:10]
@@ -92,8 +109,10 @@ def without_doctests(text: str) -> str:
     return re.sub(r"(?ms)^[ \t]*>>> .*?(?:\n[ \t]*\n|\Z)", "\n\n", text + "\n\n")
 
 
-def signature(node: ast.ClassDef | ast.FunctionDef) -> str:
+def signature(node: Documented) -> str:
     """The line of a class or function that names it."""
+    if isinstance(node, ast.Module):
+        return "module"
     return next(line for line in ast.unparse(node).split("\n") if line.startswith(("class ", "def ")))
 
 

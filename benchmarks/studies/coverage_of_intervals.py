@@ -133,11 +133,11 @@ READING = """
 - *Extreme pass rates.* The intervals are too short if almost all problems have pass rate 0, or almost all have pass
   rate 1. For example, only 5 % of the problems can be solved, or 95 % are always solved. With 5 % solvable problems,
   intervals that miss the true pass rate are mostly too low; with 95 % always solved, they are mostly too high. An
-  interval has width 0 if the evaluation contains no solvable problem, or only always solved problems. If 5 % are
-  solvable, coverage is about 0.9 with 100 problems, and 0.5 to 0.77 with 30 problems. For the difference between two
-  evaluations, coverage is lower. If 95 % are always solved, pass@16 is 1 in almost every simulated data set. The
-  interval then almost always misses the true value, by 0.0001 (column *off by*). Report the number of solved problems
-  instead.
+  interval has width 0 if the evaluation contains no solvable problem, or if all of its problems are always solved. If
+  5 % are solvable, coverage is about 0.9 with 100 problems, and 0.5 to 0.77 with 30 problems. For the difference
+  between two evaluations, coverage is lower. If 95 % are always solved, pass@16 is 1 in almost every simulated data
+  set. The interval then almost always misses the true value, by 0.0001 (column *off by*). Report the number of solved
+  problems instead.
 - *Autocorrelated noise.* Some intervals describe how a metric changes over the steps of a run (the four tables before
   the table *Bench*). These intervals assume that noise is independent, or correlated over only a few steps. At an
   autocorrelation of 0.9, coverage is 0.18 to 0.79. Noise is independent if every step samples new problems. Noise is

@@ -127,17 +127,17 @@ class Bench(Options):
     tokens: int | None = Field(
         None,
         ge=1,
-        description="length of each run in generated tokens; null: steps or seconds sets the length instead",
+        description="length of each run in generated tokens; null: the length is set by steps or seconds",
     )
     steps: int | None = Field(
         None,
         ge=1,
-        description="length of each run in training steps; null: tokens or seconds sets the length instead",
+        description="length of each run in training steps; null: the length is set by tokens or seconds",
     )
     seconds: float | None = Field(
         None,
         gt=0,
-        description="length of each run in seconds of training time; null: tokens or steps sets the length instead",
+        description="length of each run in seconds of training time; null: the length is set by tokens or steps",
     )
     points: int = Field(
         4,

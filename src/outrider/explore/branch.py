@@ -107,7 +107,8 @@ class Branch(Stage):
         None,
         ge=1,
         description=(
-            "maximum number of branches per training step; surplus branch points are dropped at random; null: no limit"
+            "maximum number of branches per training step; if there are more, randomly chosen branch points are "
+            "dropped with all their branches; null: no limit"
         ),
     )
     stream: str = Field(

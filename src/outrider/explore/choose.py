@@ -67,7 +67,7 @@ class Choose(PlansAhead, Stage):
         le=1,
         description=(
             "a problem is always accepted if its predicted improvement per token is at least this fraction of the "
-            "highest predicted improvement of any difficulty level"
+            "best; the best is that of a new problem in the best difficulty level"
         ),
     )
     k: int = Field(

@@ -84,8 +84,8 @@ class Commit(Stage):
         9,
         ge=0,
         description=(
-            "maximum number of times per training step that new problems are sampled because too few problems were "
-            "accepted"
+            "maximum number of times per training step that the stage adds new problems; it adds new problems while "
+            "fewer than target problems are accepted"
         ),
     )
     evict: bool = Field(

@@ -101,8 +101,8 @@ class Knapsack(Allocation):
         gt=0,
         lt=1,
         description=(
-            "target probability that a group has both successes and failures; once every group reaches this target, "
-            "the remaining budget goes to unsolved problems"
+            "target probability that a group has both successes and failures, for problems that are sometimes "
+            "solved; rollouts beyond this target go to unsolved problems"
         ),
     )
 

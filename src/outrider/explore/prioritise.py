@@ -135,8 +135,8 @@ class Prioritise(Stage):
     cumulative: bool = Field(
         False,
         description=(
-            "whether the exploration bonus grows with the number of rollouts in the whole training step; false: it "
-            "grows only with the number of rollouts in the current round"
+            "whether T, in the exploration bonus sqrt(log(1 + T) / n), counts all rollouts of the training step so "
+            "far; false: T counts only the rollouts of the current round"
         ),
     )
     skip_solved: bool = Field(

@@ -117,9 +117,9 @@ class ObjectiveOptions(Options):
     prefix: PrefixPolicy = Field(
         "mask",
         description=(
-            "advantage of the tokens that a rollout shares with its branches: the rollout's own advantage (mask), or "
-            "the mean advantage of the rollout and its branches (count_once); repeat: train on these tokens in every "
-            "branch, with the branch's advantage"
+            "training of the tokens that a rollout shares with its branches: once, with the rollout's own advantage "
+            "(mask); once, with the mean advantage of the rollout and its branches (count_once); or in every branch, "
+            "with the branch's advantage (repeat)"
         ),
     )
 

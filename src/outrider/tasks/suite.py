@@ -58,7 +58,8 @@ class TestSet(Options):
     table: dict[str, Any] = Field(
         default_factory=dict,
         description=(
-            "options of the task `table` with which this test set's file is read, such as the names of its fields"
+            "options for reading this test set's file, such as the names of its fields; they are options of the task "
+            "named table"
         ),
     )
 
@@ -103,8 +104,8 @@ class Suite(Task):
     table: dict[str, Any] = Field(
         default_factory=dict,
         description=(
-            "options of the task `table` with which the files of all test sets are read, such as the names of their "
-            "fields; they override the options in the suite file"
+            "options for reading the files of all test sets, such as the names of their fields; they are options of "
+            "the task named table, and override the options in the suite file"
         ),
     )
 

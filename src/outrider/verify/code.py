@@ -148,8 +148,8 @@ class UnitTests(CodeVerifier):
     entry_point: str | None = Field(
         None,
         description=(
-            "table field that holds the name of the function to pass to the tests' check(); null: the tests call "
-            "functions by name"
+            "field of the data table that contains the name of the tested function; this function is passed to "
+            "check() in the tests; null: the tests call functions by name"
         ),
     )
     setup: str | None = Field(

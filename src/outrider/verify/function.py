@@ -72,15 +72,15 @@ class Function(PooledVerifier):
     completion: Literal["answer", "whole"] | None = Field(
         None,
         description=(
-            "text passed to the function: only the answer after the reasoning (answer), or the whole response (whole); "
-            "null: answer if style is plain, otherwise whole"
+            "text passed to the function: only the answer after the reasoning (answer), or the whole response "
+            "(whole); null: answer with style: plain, and whole with any other style"
         ),
     )
     messages: bool = Field(
         False,
         description=(
-            "whether to pass prompts and responses as lists of chat messages instead of text; not possible if style is "
-            "plain"
+            "whether to pass prompts and responses as lists of chat messages instead of text; not possible with "
+            "style: plain"
         ),
     )
     success_at: float = Field(1.0, description="minimum score at which a response counts as correct")

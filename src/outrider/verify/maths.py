@@ -64,8 +64,8 @@ class Maths(PooledVerifier):
     boxes: Literal["last", "first", "all"] = Field(
         "last",
         description=(
-            "\\boxed{} answers that count: the last one (last), the first one (first), or all of them (all); with "
-            'last, a list such as "\\boxed{1} and \\boxed{2}" counts as one answer'
+            "\\boxed{} that is compared with the gold answer: the last (last), the first (first), or all boxes as one "
+            'list (all); last also includes boxes joined to the last one by "and" or a comma'
         ),
     )
     no_box: Literal["unparseable", "answer_line", "last_number"] = Field(

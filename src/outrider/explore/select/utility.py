@@ -52,8 +52,8 @@ class Utility(Selector):
         10_000,
         ge=1,
         description=(
-            "maximum number of recent branch points in failed responses that are used to predict the success of a "
-            "branch from its position"
+            "number of most recent branch points from which the stage learns how the success of a branch depends on "
+            "its position; only branch points in failed responses count"
         ),
     )
     include_root: bool = Field(
