@@ -20,8 +20,8 @@ class ComponentOf:
     ``uniform``, which means the component with its defaults. The name identifies a shipped component or a component in
     an installed package (:mod:`outrider.plugins`). It may also be an import path such as ``my_methods.py:Retry``. In
     Python, a component may also be an instance, which the recipe copies. A component is parsed to an instance of its
-    class, and dumped as a mapping with all defaults filled in. With ``bare``, a component without options is dumped as
-    its name. The location of an error in an option includes the component's name: ``explore.0.uniform.n``.
+    class, and dumped as a mapping with all defaults filled in. With ``bare``, a component whose class has no options is
+    dumped as its name. The location of an error in an option includes the component's name: ``explore.0.uniform.n``.
 
     Args:
         table: the shipped components, by name.

@@ -34,8 +34,8 @@ class WorkUnit(NamedTuple):
 
     Attributes:
         number: index of the unit within the step.
-        start: index of the first rollout among the chosen rollouts.
-        stop: index of the last rollout plus 1.
+        start: index of the unit's first rollout in the step's list of chosen rollouts.
+        stop: index of the unit's last rollout in this list, plus 1.
         cost: expected cost in tokens or continuations, depending on the analysis.
     """
 

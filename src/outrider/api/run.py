@@ -121,8 +121,9 @@ class Run:
 
     @property
     def findings(self) -> list[Finding]:
-        """The issues that ``outrider report`` detects in the run so far, most severe first. Each finding has a name, a
-        sentence that states the issue, the measured values and advice."""
+        """The issues that ``outrider report`` detects in the run so far, most severe first. A finding's attributes
+        include its ``name``, a ``sentence`` that states the issue, the measured values (``numbers``) and ``advice``.
+        """
         from outrider.report.report_command import made_of, print_notices
 
         made, notices = made_of(self.path)
@@ -139,7 +140,7 @@ class Run:
         return curves_figure(self._folder.metrics(), self._folder.evaluations())
 
     def report(self, out: str | Path | None = None) -> Path:
-        """Write ``report.html`` into a folder (default: the run folder), and return its path."""
+        """Write ``report.html`` into the folder ``out`` (default: the run folder), and return the file's path."""
         from outrider.api.reporting import report
 
         folder = self.path if out is None else Path(out)

@@ -69,8 +69,8 @@ def _sizes_of(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Pa
     """Return command-line arguments that set the new bench's numbers of evaluations, problems and samples to those of
     the existing bench. Numbers that are already equal are omitted.
 
-    Numbers differ, for example, if an older Outrider version started the existing bench: for small training budgets,
-    this version chooses smaller numbers.
+    Numbers may differ, for example, if an older Outrider version started the existing bench. The present version
+    chooses smaller numbers for small training budgets.
     """
     file = recipe_file(out, began.base)
     if began.base not in recipes or not file.exists():

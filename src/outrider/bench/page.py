@@ -57,8 +57,9 @@ def _paragraph(text: str) -> str:
 
 
 def _table(block: TableBlock) -> str:
-    """Return a table in Markdown. If a column is in percentage points, the table shows changes, and numbers without a
-    unit (such as entropy) are also written with + or -."""
+    """Return a table in Markdown. Intervals in percentage points are changes, and are written with + or -. In a table
+    with a column in percentage points, intervals without a unit (such as entropy) are changes too, and are written the
+    same way."""
     changes = "points" in block.units.values()
     units = {name: block.units.get(name, "points" if changes else None) for name in block.columns}
     rows = [

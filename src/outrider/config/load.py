@@ -54,8 +54,8 @@ def load_recipe(
 
     An override is ``key=value``, with a dotted key and a YAML value, as in ``explore.0.n=16``. If several overrides
     have the same key, the last one applies. In Python, overrides may also be a mapping from keys to values or
-    components, such as ``{"explore.0.n": 16}``. The argument ``model`` sets the model; if no ``setting`` is given, the
-    default setting is then not used. (The override ``model=…`` keeps the default setting.)
+    components, such as ``{"explore.0.n": 16}``. The argument ``model`` sets the model. With ``model`` and without
+    ``setting``, the default setting is not used. The override ``model=…``, in contrast, keeps the default setting.
 
     Raises:
         UserError: the recipe, setting or key does not exist, a value is out of range, or a file is not YAML. The

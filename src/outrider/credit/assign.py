@@ -45,9 +45,9 @@ def assign(
     its kind of prompt is not trained on (``context.trained`` is ``excluded``). Such a rollout counts in baselines but
     not in loss denominators.
 
-    ``encode`` tokenizes a problem's plain prompt (without examples or hints). A rollout whose ``context.trained`` is
-    ``original`` is trained on after the plain prompt instead of the prompt that it was sampled from. ``prefix`` selects
-    which tokens of a branch (a continuation of another rollout) are trained (:mod:`outrider.credit.paths`).
+    ``encode`` tokenizes a problem's plain prompt (without examples or hints). If a rollout's ``context.trained`` is
+    ``original``, its row has the plain prompt instead of the prompt that the rollout was sampled from. ``prefix``
+    selects which tokens of a branch (a continuation of another rollout) are trained (:mod:`outrider.credit.paths`).
     ``token_texts`` returns the text of each token, for components that read texts.
 
     Raises:

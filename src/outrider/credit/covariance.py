@@ -27,7 +27,7 @@ class Covariance(Shaper):
     accounts for most of the covariance. The number of chosen tokens is :math:`\max(1, \lfloor \mathrm{share}\, N
     \rfloor)`, so in a group of short responses the chosen share may exceed the option ``share``. Tokens with the same
     covariance as the last chosen token are also chosen. Tokens with a covariance of 0 or less are never chosen. The
-    chosen tokens are therefore likely tokens with a high advantage and unlikely tokens with a low advantage.
+    log-probability and the advantage of a chosen token are therefore either both above or both below their means.
 
     Degenerate cases: if all advantages, or all log-probabilities, are equal, no token is chosen. Tokens of invalid
     members (rollouts that the verifier could not score) are excluded from the means, and their advantages do not

@@ -68,7 +68,7 @@ def explain(chain: Sequence[Link], members: Members, step: int = 1) -> list[Afte
 
 class _Row(NamedTuple):
     """One member of an example group. ``length`` and ``start`` (the length of the prefix that a branch copies) are
-    fractions of the longest response's length."""
+    fractions of the length limit."""
 
     name: str
     right: bool | None
@@ -109,16 +109,18 @@ _SHAPES: dict[GroupShape, list[_Row]] = {"roots": _ROOTS, "greedy": _GREEDY, "tr
 
 
 def worked_group(shape: GroupShape = "roots", right: float = 1.0, wrong: float = 0.0, longest: int = 10) -> Worked:
-    """Return an example group with rare successes, failures, a truncated response and a response without a verdict.
+    """Return an example group of one of four shapes.
 
-    The shape ``greedy`` adds the greedy response, and the shape ``tree`` adds branches. The shape ``siblings`` has only
-    branches, which continue two different prefixes. The rollouts from which these prefixes come are not in the group.
-    Every fourth token has an entropy of 1.4 nats, and all other tokens have 0.2 nats.
+    The shape ``roots`` has successes, failures, a truncated response and a response without a verdict. The shape
+    ``greedy`` has the same responses and a greedy response. The shape ``tree`` has three rollouts from the prompt and
+    three branches. The shape ``siblings`` has only branches, which continue two different prefixes. The rollouts from
+    which these prefixes come are not in the group. Every fourth token has an entropy of 1.4 nats, and all other tokens
+    have 0.2 nats.
 
     Args:
         right, wrong: rewards of correct (right) and incorrect (wrong) responses.
-        longest: length of the truncated response in tokens. The other lengths are tenths of this length, rounded to
-            whole tokens.
+        longest: length limit of a response in tokens, which the truncated response reaches. The length of each response
+            is a fixed multiple of one tenth of this limit, rounded to whole tokens.
     """
     rows = _SHAPES[shape]
     tokens = [max(1, round(row.length * longest)) for row in rows]

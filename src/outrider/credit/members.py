@@ -31,8 +31,8 @@ class Members:
         token_texts_GT: the text of each trainable token; empty if no credit component reads texts.
         parents_G: int64; index of the member that each member continues; -1 for a root, and for a branch whose parent
             is not among the members.
-        starts_G: int64; number of trainable tokens in the prefix that a branch copies; 0 for a root. Prefix tokens that
-            were sampled by a rollout outside the group are all counted.
+        starts_G: int64; number of trainable tokens in the prefix that a branch copies; 0 for a root. If a part of the
+            prefix comes from a rollout outside the group, all tokens of this part count as trainable.
         families_G: int64; an arbitrary label, shared by members that continue the same rollout from the same position.
             The continued rollout need not be among the members. All roots share one label.
         seeded_G: bool; whether the prompt contained solved examples or a hint.

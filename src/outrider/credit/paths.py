@@ -75,8 +75,8 @@ class Paths:
     must come after its parent.
 
     Raises:
-        ValueError: the log-probabilities of a branch and of its parent were recorded for different values of
-            temperature, ``top_p`` or ``top_k`` (``mode``).
+        ValueError: a branch and its parent differ in ``mode``, that is, in the temperature, ``top_p`` or ``top_k`` of
+            the distribution to which their log-probabilities refer.
     """
 
     def __init__(self, rollouts: Sequence[Rollout]) -> None:

@@ -24,7 +24,7 @@ class SiblingsMean(Baseline):
 
     Degenerate cases: if :math:`F_i` has only one valid member, or all rewards in :math:`F_i` are equal, its members get
     exactly 0. An invalid member (a rollout that the verifier could not score) gets 0 and does not affect the other
-    members. The rollout that branches continue need not be among the members.
+    members. The parent need not be among the members.
 
     Source: DEEP-GRPO, arXiv 2602.14169, section 3. Our choice: by default the advantage is not divided by the standard
     deviation, as in the released code. The paper divides by the standard deviation, as the option ``std`` does (with

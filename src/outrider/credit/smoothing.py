@@ -35,8 +35,8 @@ class Smoothing(Shaper):
     agree; only the paper's abstract and introduction were available. The paper's algorithm uses the old policy's
     likelihood, as this component does; the paper's theory uses the base model's likelihood. **We could not find the
     values of the coefficients**: the defaults are ours, and the mean over tokens is also our choice. UCPO's code (arXiv
-    2605.00365) implements the method as a baseline, but adds nothing if a group has only one success or only one
-    failure. Equation 6 has no such exception.
+    2605.00365) implements DS-GRPO for comparison, but does not change the advantages of a group that has only one
+    success or only one failure. Equation 6 has no such exception.
 
     >>> m = Members(
     ...     np.array([1.0, 1, 0]), np.array([True, True, False]), np.array([1, 2, 1]),

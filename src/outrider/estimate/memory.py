@@ -93,8 +93,9 @@ class Memory(NamedTuple):
         phases: for each phase (such as sampling or learning), the data that are on the device only during this phase.
         host: shards that are in host memory instead of on the device.
         loading: host memory that every process needs to load the whole model before the model is sharded.
-        checking: additional host memory of the process that compares other forward passes with the model's own, before
-            training: a copy of the matmul weights if a sharded learner computes in bfloat16; otherwise 0.
+        checking: additional host memory of rank 0, which checks the forward pass before training
+            (:class:`outrider.sample.self_check.SelfCheck`). If a sharded learner computes in bfloat16, this is the size
+            of a bfloat16 copy of the matmul weights. Otherwise, the value is 0.
     """
 
     held: dict[str, int]

@@ -1,5 +1,5 @@
-"""Prefixed rollouts: rollouts for unsolved problems start from the beginning of an earlier success (PrefixRL) or of a
-given solution (POPE)."""
+"""Prefixed rollouts: for unsolved problems, rollouts continue a prefix of an earlier success (PrefixRL) or of a given
+solution (POPE)."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ class Stage(Options):
     """A rule for spending the rollout budget. Fields are the recipe's options; private attributes hold the state.
 
     Only ``plan`` is required. The explorer calls ``plan`` with ``round`` 0, 1, 2, … until ``plan`` returns no requests.
-    After each call, the requested rollouts are sampled and verified. Then the stage may ``drop`` groups or rollouts,
-    and the next stage begins. After the last stage, every stage's ``observe`` gets the finished groups. All of this
-    happens in one process of a run.
+    After each call, the requested rollouts are sampled and verified. After the last call, the stage may ``drop`` groups
+    or rollouts, and the next stage begins. After the last stage, every stage's ``observe`` gets the finished groups.
+    All of this happens in one process of a run.
 
     A stage may also implement these protocols: :class:`outrider.explore.bounds.BoundedStage`, :class:`AdmittingStage`,
     :class:`PreparedStage`, :class:`PredictingStage`. A subclass of :class:`PlansAhead` plans all rollouts before

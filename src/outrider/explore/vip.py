@@ -49,12 +49,12 @@ class Vip(Allocation):
 
         g <- g + K(., B) K(B, B)^-1 (logit r - g(B)).
 
-    Unlike in Gaussian-process regression, observed pass rates do not change ``K``. Later pass rates therefore have as
-    much effect as earlier ones, so predictions adapt when the policy changes. The budget, ``n`` times the number of
-    problems, is then spent exactly. Every problem starts with ``min_n`` rollouts. Each further rollout goes to the
-    problem below ``max_n`` whose :func:`variance` decreases most. The decreases become smaller with every rollout, so
-    no other allocation has less variance. In a recipe's list ``explore``, this stage takes the place of ``uniform``,
-    which samples equally many rollouts for every problem.
+    Every update uses the prior covariance ``K``, not the posterior covariance of Gaussian-process regression. Later
+    pass rates therefore have as much effect as earlier ones, so predictions adapt when the policy changes. The budget,
+    ``n`` times the number of problems, is then spent exactly. Every problem starts with ``min_n`` rollouts. Each
+    further rollout goes to the problem below ``max_n`` whose :func:`variance` decreases most. The decreases become
+    smaller with every rollout, so no other allocation has less variance. In a recipe's list ``explore``, this stage
+    takes the place of ``uniform``, which samples equally many rollouts for every problem.
 
     The stage learns from every rollout that the verifier could score, including rollouts in dropped groups. Branches
     (continuations of other rollouts) and rollouts with hints or in-context examples are ignored. Degenerate cases: in
@@ -146,7 +146,7 @@ class Vip(Allocation):
         return raised([self.min_n] * len(problems), room, self.max_n, taken_off, ties)
 
     def predict(self, questions: Sequence[str]) -> list[float]:
-        """Return each question's predicted pass rate, which does not depend on the other questions."""
+        """Return each question's predicted pass rate, independently of the other entries of ``questions``."""
         latents = np.zeros(len(questions)) if not self._seen or not questions else self._rows(questions)[1]
         return [float(p) for p in np.clip(1 / (1 + np.exp(-latents)), self.epsilon, 1 - self.epsilon)]
 

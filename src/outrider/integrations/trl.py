@@ -51,17 +51,19 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
     If all rewards of a group are equal, its advantages are exactly 0. ``scale_rewards`` affects only TRL's metric
     ``frac_reward_zero_std``, since the chain scales rewards.
 
-    In addition to TRL's metrics, the trainer logs ``credit/unscorable``, ``credit/masked`` and
-    ``credit/zero_advantage``, which are shares of all rows. TRL's table of completions shows each row's mean advantage
-    over trained tokens.
+    In addition to TRL's metrics, the trainer logs three shares of the rows of all processes. ``credit/unscorable`` is
+    the share of rows without a reward, and ``credit/masked`` is the share of rows without a trained token.
+    ``credit/zero_advantage`` is the share of rows in which every token has advantage 0. TRL's table of completions
+    shows each row's mean advantage over trained tokens.
 
     Args:
         model, reward_funcs, args, *others, **options: arguments of ``GRPOTrainer``; ``args`` is required.
         recipe: a ``Recipe``, or a name or YAML file for ``load_recipe``. ``args`` must agree with the recipe, as in
             ``GRPOConfig(..., **grpo_config(recipe))``.
         chain: a credit chain, instead of a recipe. The loss and the sampling options then come from ``args`` alone.
-        success_at: minimum reward of a success. If None, every reward must be a value in the recipe's ``reward``
-            section. With a ``chain``, rewards must then be 0 and 1, or -1 and 1.
+        success_at: minimum reward of a success. If None, only certain rewards are allowed. With a recipe, these are the
+            values of the options in its section ``reward`` (``correct``, ``incorrect`` and so on), and the value of
+            ``correct`` means success. With a ``chain``, they are 0 and 1, or -1 and 1, and 1 means success.
 
     Raises:
         UserError: TRL is missing or has another version, or does not support the recipe or chain with these ``args``.

@@ -19,9 +19,8 @@ class Processes(Protocol):
         ...
 
     def linked(self) -> AbstractContextManager[None]:
-        """Return a context manager for code with collective operations, in which the GPUs of all ranks wait for each
-        other.
-        """
+        """Return a context manager that marks code with collective operations. During a collective operation, the GPUs
+        of all ranks wait for each other."""
         ...
 
 

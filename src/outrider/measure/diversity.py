@@ -76,8 +76,9 @@ def text_diversity(
     ``N`` is the parameter ``order``, the length of the longest n-grams. Overlap is the BLEU score of a response with
     all other responses as references, as in self-BLEU. Overlap has no brevity penalty, since one of many references
     usually has a similar length. Overlap has no smoothing: if one :math:`p_n` is 0, the overlap is 0. Overlap is 1 if
-    another response contains the whole response. Overlap is 0 if no other response contains any n-gram of length
-    ``order``; novelty is the share of these n-grams that no other response has.
+    another response contains the whole response. Overlap is 0 if none of the response's n-grams of length ``order``
+    occurs in another response. Novelty is the share of the response's n-grams of length ``order`` that occur in no
+    other response.
 
     ``responses`` are token ids (arrays or lists) or words (lists of strings, see :func:`words`). ``problem_R`` contains
     the problem of each response. If None, all responses are to one problem. The time is O(tokens log tokens) for each

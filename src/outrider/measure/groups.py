@@ -68,8 +68,8 @@ class Profile:
         return self.means[self.groups.index(group)]
 
     def difference(self, first: Label, second: Label) -> Mean:
-        """Return the mean of ``second`` minus the mean of ``first``, with its interval. Its number of tokens ``n`` is
-        the smaller one of the two groups, and so is its number of ``responses``.
+        """Return the mean of ``second`` minus the mean of ``first``, with its interval. The result's ``n`` is the
+        minimum of the two groups' numbers of tokens, and ``responses`` is the minimum of their numbers of responses.
 
         Both means use the same resamples, so the interval is valid whether or not responses have tokens in both groups.
         """

@@ -43,9 +43,10 @@ def majority_or_unknown(answers: Sequence[str], success: Sequence[bool], settled
     """Return :func:`majority` over the verified responses to a problem; NaN if the answers are unknown.
 
     ``settled`` marks the responses that were parsed and not truncated. Such a response has an answer, but the verifier
-    may not have returned its text. The majority is unknown (NaN) if no settled response has an answer text, or if a
-    successful response has no answer text. The majority is 0 if no response is settled. A failed response without an
-    answer text does not count as a vote if other responses have answer texts.
+    may not have returned its text. Responses that are not settled must have the answer ``""``. If no response is
+    settled, the result is 0. If there are settled responses, but none of them has an answer text, the majority is
+    unknown (NaN). The majority is also unknown if a settled successful response has no answer text. A failed response
+    without an answer text does not count as a vote if other responses have answer texts.
 
     Degenerate cases: the result is NaN if there are no responses.
 

@@ -65,7 +65,8 @@ def powers_of_two(n: int) -> tuple[int, ...]:
 
 
 def shown_ks(known: Iterable[int]) -> list[int]:
-    """Return the values of k for a table of pass@k: 1, 8 and the maximum, as far as they are in ``known``.
+    """Return the values of k for a table of pass@k: the largest value in ``known``, and 1 and 8 if ``known`` contains
+    them.
 
     >>> shown_ks([1, 2, 4, 8, 16]), shown_ks([1, 2, 4]), shown_ks([])
     ([1, 8, 16], [1, 4], [])

@@ -13,7 +13,7 @@ from outrider.needs import Needs
 
 
 class Attention(Selector):
-    r"""Picks branch points before the steps of a response to which later steps attend most, earliest steps first.
+    r"""Picks branch points before steps of a response that receive much attention from later steps.
 
     .. math:: F_i = \max_h \sum_{j \ge i + \Delta} a_{h,ji}
 

@@ -34,9 +34,9 @@ class Utility(Selector):
     set. If there are fewer candidates than requested pivots, all candidates are taken. With gamma = 0 only
     recoverability counts.
 
-    Source: DEEP-GRPO (arXiv 2602.14169) Eqs. 1 to 3. The paper counts t and T in segments; t / T is the same for
-    segments of equal length. Here t and T count tokens, so that R does not depend on the segmenter. gamma is 2 as in
-    the paper. (In the released code the default is 0.1 in the class and 2 in the configuration.)
+    Source: DEEP-GRPO (arXiv 2602.14169) Eqs. 1 to 3. The paper counts t and T in segments. Here t and T count tokens,
+    so that R does not depend on the segmenter. If all segments have the same length, both counts give the same t / T.
+    gamma is 2 as in the paper. (In the released code the default is 0.1 in the class and 2 in the configuration.)
     """
 
     gamma: float = Field(
