@@ -95,8 +95,8 @@ UNPADDED: Mapping[str, Unpadded] = {"flash_attention_2": flash_attn, "varlen": v
 
 
 def _side(window: int | None) -> tuple[int, int]:
-    """Return how many tokens before and after each token its attention covers, for kernels whose window excludes the
-    token itself; -1: no limit."""
+    """Return the ``window_size`` of a kernel: how many tokens a token attends to before and after itself; -1 for no
+    limit. ``window`` counts the token itself, but ``window_size`` does not."""
     return (-1, -1) if window is None else (window - 1, 0)
 
 

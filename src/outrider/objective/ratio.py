@@ -43,8 +43,8 @@ class TokenRatios(NamedTuple):
         advantages: advantage of each token; 0 for tokens without gradient.
         live: bool, whether a token is trainable.
         lengths: number of ``token_ids`` in each row, trainable or not.
-        entropies: entropy of the policy at each token. None if the engine computes no entropies, which is possible only
-            for a surrogate whose ``reads_top`` is 0.
+        entropies: entropy of the policy at each token. None if the engine computes no entropies. Never None if the
+            surrogate reads ``top``, that is, if ``Surrogate.reads_top`` is at least 1.
         top: log-probabilities of the likeliest tokens at each position, ``[N, K]``, in descending order.
     """
 

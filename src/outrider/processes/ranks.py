@@ -234,7 +234,7 @@ class Ranks:
             )
 
     def sum_(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Sum a tensor over ranks, in place, in the same order on every rank."""
+        """Sum a tensor over ranks, in place, so that every rank has the sum."""
         if self.size > 1:
             with self._sending():
                 dist.all_reduce(tensor, group=self._group)

@@ -88,7 +88,7 @@ def compared(paths: Sequence[Path], columns: Mapping[str, str] | None = None) ->
 def _named_apart(found: Sequence[tuple[Path, RunData, RunData]]) -> list[RunData]:
     """Return the runs under unique names. The rollout files of several models are already split into one run per model.
     If two names are equal, models are named ``FILES: MODEL``, where ``FILES`` is the name of the model's rollout files.
-    If names are still equal, the path of each run or file replaces its name."""
+    If two of these names are equal, models are named ``PATH: MODEL``, and every other run is named by its path."""
     names = [
         [one.name for _, _, one in found],
         [one.name if one is run else f"{run.name}: {one.name}" for _, run, one in found],

@@ -53,8 +53,8 @@ def has_data(figure: Figure) -> bool:
 def plot_data(figure: Figure, colours: dict[str, str]) -> dict[str, Any]:
     """Return the data for plots.js.
 
-    Each series has a key ``again``: the number of earlier series of the same colour. From this number, plots.js draws
-    series of the same colour with different dash patterns and markers.
+    Each series has a key ``again``: the number of earlier series of the same colour. plots.js uses this number to
+    choose the dash pattern of a line, or the symbol of points.
     """
     series, used = [], list[str]()
     for s in figure.series:

@@ -49,8 +49,8 @@ def prompt_of(request: SampleRequest) -> Ids:
 
 
 def prefix_of(request: SampleRequest) -> Ids:
-    """Return the token ids at the start of another rollout's response from which the requested rollout continues. The
-    result is empty if the request has no such prefix."""
+    """Return the token ids of the request's prefix, which is the start of another rollout's response. The requested
+    rollout continues this prefix. The result is empty if the request has no prefix."""
     return _NONE if request.prefix is None else request.prefix.ids
 
 

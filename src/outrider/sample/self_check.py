@@ -33,10 +33,10 @@ class SelfCheckResult(NamedTuple):
     """The result of comparing a compute path (fused, packed or plain) with the model's own forward pass.
 
     Attributes:
-        gap: the absolute difference between the path's and the model's log-probabilities, with float32 matmuls: the
-            maximum for float32 weights, otherwise the mean.
+        gap: the largest absolute difference between the path's values and the model's values, with float32 matmuls. The
+            values are log-probabilities and entropies. If the weights are not float32, ``gap`` is the mean difference.
         bound: the largest allowed ``gap``.
-        in_bfloat16: the mean difference of log-probabilities with bfloat16 matmuls, or None if the policy uses float32.
+        in_bfloat16: the mean difference of the same values with bfloat16 matmuls, or None if the policy uses float32.
             Rounding causes differences of a few hundredths, but a difference above 0.5 is a real error.
     """
 

@@ -17,8 +17,8 @@ class Shown(NamedTuple):
         problem: id of a problem, or the beginning of one or more ids. None selects all problems.
         verdict: outcome of the verdict, such as ``"correct"``. The string ``"none"`` selects rollouts without a
             verdict. The value None selects all rollouts.
-        stage: name of the entry of the recipe's sampling plan (``explore``) that requested the rollouts. None selects
-            the rollouts of all entries.
+        stage: name of an entry of the recipe's list ``explore``, such as ``"0-uniform"``. Only rollouts that this entry
+            requested are selected. None selects the rollouts of all entries.
         longest: whether to select the ``n`` longest rollouts, in order of decreasing length, instead of evenly spaced
             rollouts.
         full: whether to show whole texts.

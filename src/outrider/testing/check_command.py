@@ -195,8 +195,8 @@ def _call(component: Options) -> str:
 def kept_stage_claims(make: Callable[[], Stage]) -> dict[str, Any]:
     """Return the keyword arguments with which ``check_stage`` must be called for this stage.
 
-    ``first`` is needed if the stage requests rollouts only if no other stage comes before it. ``single`` is needed if
-    one of the checks of dropped rollouts fails without it.
+    ``first`` is needed if the stage requests rollouts when it is the only stage, but none when it follows another
+    stage. ``single`` is needed if one of the checks of dropped rollouts fails without it.
 
     >>> from outrider.explore import Refill, Uniform
     >>> kept_stage_claims(Uniform), kept_stage_claims(Refill)

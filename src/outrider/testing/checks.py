@@ -149,8 +149,8 @@ def check_environment(make: Make, examples: Sequence[EnvironmentExample], second
     """Check that an environment has the required properties (laws), such as: equal turns get equal replies. The checks
     use problems with example turns of a policy.
 
-    The laws are :data:`outrider.testing.environments.ENVIRONMENT_LAWS`. Most episodes run in separate processes, as in
-    a run, so the class must be in an importable module.
+    The laws are :data:`outrider.testing.environments.ENVIRONMENT_LAWS`. Some checks run the environment in separate
+    processes, as training does. Therefore, the class must be in an importable module.
 
     Args:
         make: the class, or a picklable function that creates an environment.

@@ -63,11 +63,14 @@ class WeightSync:
     A probe samples a few tokens from every copy of the weights, with fixed prompts and seeds. It then compares the
     sampler's log-probabilities of these tokens with the learner's. The prompts never change, so that a KV cache
     computed with earlier weights is detected. Each copy is checked separately, since a mean could hide a stale copy. A
-    check fails if the difference exceeds its bound. It also fails if the copy's log-probabilities change less than half
-    as much as the learner's, so that the copy seems stale. This second check ignores small changes of the learner's
-    log-probabilities. Rounding errors on a GPU may change the last bits even if the weights are the same. Therefore, if
-    the copy's log-probabilities changed, the check also ignores changes of at most four times the earlier difference
-    between copy and learner.
+    check fails if the difference exceeds its bound.
+
+    A check also fails if a copy seems stale: since an earlier probe with the same tokens, the copy's log-probabilities
+    have changed less than half as much as the learner's. This second check ignores small changes of the learner's
+    log-probabilities. Rounding errors on a GPU may change the last bits of the copy's log-probabilities even if its
+    weights are the same. Therefore, if the copy's log-probabilities have changed at all, larger changes of the
+    learner's log-probabilities are ignored as well. The limit is four times the largest difference between copy and
+    learner in the earlier probe.
 
     Args:
         prompts: prompts of the probe, with their problems.

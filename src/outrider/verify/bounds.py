@@ -1,7 +1,8 @@
 r"""Joins two bounds into one inequality: ``x \ge 2 \text{ and } x \le 5`` becomes ``2 \le x \le 5``.
 
-A comma between the bounds means "and" if the lower bound is the smaller number. Otherwise the bounds describe the two
-parts of a union, as in ``x < 2, x > 5``. The code is pure Python.
+The bounds may also be separated by a comma, as in ``x > 2, x < 5``. They are joined only if the number of the lower
+bound is smaller than the number of the upper bound. Otherwise, the text stays unchanged: ``x < 2, x > 5`` describes a
+union. The code is pure Python.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 r"""Removes words that introduce an answer: ``\text{The answer is }7``, ``\text{Area} = 7``.
 
 The words are kept if one of them changes the value, as in "the answer is not 7" and "at most 7". They are also kept if
-only words follow: in "f is injective", the letter f is a part of the answer. The code is pure Python and runs in linear
+the text after them contains words other than a unit: "f is injective" stays unchanged. In this rule, a word has at
+least four letters or is inside ``\text``. The rule does not apply to introductions that contain "answer", "result",
+"solution" or "conclusion": "the result is increasing" becomes "increasing". The code is pure Python and runs in linear
 time.
 """
 

@@ -73,7 +73,8 @@ class Watch:
         """Count the time since the last call as the program's own time, unless the program is now waiting for a core,
         memory or a disk.
 
-        At most ``most`` seconds are counted: if more have passed, this process probably had to wait as well.
+        At most ``most`` seconds are counted. If more time has passed since the last call, the process that calls this
+        method was probably delayed because the machine is busy.
         """
         now = time.monotonic()
         threads = list(_threads(self._pid))

@@ -14,10 +14,10 @@ def plan(prefix: str, setup: list[str], tests: list[str], entry_point: str, solu
     """Prepare the tests for the sandbox (see :func:`outrider.verify.inside.unit.verify_tests`).
 
     A name that the tests use is taken from the tests if they define it. Otherwise, the name is taken from the program
-    in three cases: it is ``entry_point``, the prefix contains only its signature, or the reference solution defines it.
-    The next sources are complete definitions in the prefix, the built-ins, and the modules of the standard library. The
-    last source is the program. Therefore, a program that redefines ``abs``, ``check`` or a helper of its prompt does
-    not change any test.
+    in three cases: it is ``entry_point``, the prefix contains only its signature, or the reference solution defines it
+    and the prefix does not. The next sources are complete definitions in the prefix, the built-ins, and the modules of
+    the standard library. The last source is the program. Therefore, a program cannot change a test by redefining
+    ``abs``, ``check``, or a helper function that the prefix defines.
 
     Args:
         prefix: code that the response continues; its complete definitions are trusted.

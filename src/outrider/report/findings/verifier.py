@@ -178,8 +178,8 @@ def _jumps(values_S: Floats) -> tuple[Floats, float]:
 
     In each window of ``2w`` steps, a line with a jump in the middle is fitted by least squares, :math:`x_s = a + b s +
     J [s \ge w]`, so that a steep rise gives a slope and no jump. The standard error uses the median residual variance
-    of all windows. Unlike the mean, the median is hardly affected by the few windows that contain a jump but not in the
-    middle, where the line fits badly.
+    of all windows. In a few windows, a jump is not in the middle, and the line fits badly. Unlike the mean, the median
+    is hardly affected by these windows.
     """
     w = JUMP_WINDOW
     at = np.arange(2 * w)

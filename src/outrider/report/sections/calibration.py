@@ -26,8 +26,9 @@ _NOTE = (
 
 
 def section(run: RunData) -> Section | None:
-    """Compare predicted and observed success rates in bins of predicted rates. There is one comparison for each entry
-    of the recipe's sampling plan (``explore``) that predicts pass rates, or None if there are no predictions."""
+    """Compare predicted and observed success rates in bins of predicted rates. The section has one comparison for each
+    entry of the recipe's sampling plan (``explore``) that predicts pass rates. Return None if there are no predictions.
+    """
     found = {stage: classes_C4 for stage, classes_C4 in _classes(run).items() if len(classes_C4)}
     if not found:
         return None

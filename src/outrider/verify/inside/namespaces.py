@@ -1,8 +1,8 @@
 """Creates Linux namespaces with system calls only, for root and for ordinary users. Requires Linux 5.14 or later.
 
 Inside the namespaces, the sandboxed process runs as the unprivileged user 65534. If root starts the sandbox, the
-process has this user id outside the namespaces as well. Otherwise, the number of processes would not be limited, since
-the kernel exempts root from this limit.
+process has this user id outside the namespaces as well. If it were root outside, the limit on the number of processes
+would have no effect, since the kernel exempts root from this limit.
 """
 
 from __future__ import annotations
