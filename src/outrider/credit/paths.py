@@ -27,10 +27,11 @@ the branches' stream. Under ``count_once`` such branches do not change the advan
 baseline with ``by_segment`` computes a token's advantage only in the stream of the token's owner. Other streams do not
 train the token.
 
-A rollout may be excluded from training by an exploration stage or because of its kind of prompt (``context``). The mean
-:math:`\bar a(t)` of ``count_once`` leaves out excluded rollouts and rollouts without a reward. An excluded rollout is
-not trained; under ``repeat``, its tokens are still trained as the prefix of a branch that is not excluded. The prefix
-policy does not depend on whether a parent was truncated. A prefix whose owner is not in the group is not trained.
+A rollout is excluded from training if an exploration stage excludes it, or if its ``context.trained`` is ``"excluded"``
+(greedy rollouts, for example). The mean :math:`\bar a(t)` of ``count_once`` leaves out excluded rollouts and rollouts
+without a reward. An excluded rollout is not trained; under ``repeat``, its tokens are still trained as the prefix of a
+branch that is not excluded. The prefix policy does not depend on whether a parent was truncated. A prefix whose owner
+is not in the group is not trained.
 
 Expected gradients: if the position of a branch does not depend on how its parent ends, every path is a sample of the
 model's policy. Then ``repeat`` has the same expected gradient as the same number of independent rollouts, provided that

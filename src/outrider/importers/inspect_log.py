@@ -41,8 +41,8 @@ def recognises(head: Head) -> bool:
 
 
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
-    """Yield Inspect's samples; the epochs of a sample form a group. A problem is identified by the sample's task (the
-    test set) and the sample's id.
+    """Yield Inspect's samples, one row per epoch (one of several responses to the same sample). The epochs of a sample
+    form a group. A problem is identified by the sample's task (the test set) and the sample's id.
 
     If there is only one scorer, its score determines the outcome: C or 1 means correct, I or 0 means incorrect, and N
     means unparseable. Partial credit and other numbers do not determine an outcome. If the scorer failed (score NaN),

@@ -27,8 +27,8 @@ class LocalSampler:
 
     In a call of :meth:`sample`, rollouts with the same context share one prefill: the context's KV cache is copied to
     each rollout's row. A context is a prompt, possibly followed by the beginning of another rollout's response.
-    Finished rows are dropped during decoding. Inside :meth:`keeping`, the KV caches of multi-turn rollouts are kept
-    between turns.
+    Finished rows are dropped during decoding. In the context manager :meth:`keeping`, the KV caches of multi-turn
+    rollouts are kept between turns.
     """
 
     engines = 1
