@@ -3,13 +3,13 @@
 Written down before the first runs of each row: with a learning rate of 2e-5, seeds 1 to 3 for 200,000 generated tokens
 and seeds 4 to 6 for 360,000. Seed 6 was not run: seeds 4 and 5, and seed 4 continued to 600,000 tokens, gained hardly
 more than seeds 1 to 3. Then the learning rate was tuned with seed 100, which is not shown. With the tuned rate of 1e-5,
-seeds 7 to 9 for 550,000 tokens, in two processes as on any machine of two cores, with nothing beside them: these runs
-are also timed. The earlier ones have one process. Each has 60 held-out problems with 16 samples each.
-``sample.rows`` and ``learn.micro_tokens`` are given, so that machines of other sizes compute the same passes.
+seeds 7 to 9 for 550,000 tokens, in two processes as on any machine of two cores, with nothing beside them. The earlier
+runs have one process each. Each run has 60 held-out problems with 16 samples each. ``sample.rows`` and
+``learn.micro_tokens`` are given, so that machines of other sizes compute the same passes.
 
-``python benchmarks/smollm2_gain.py [--runs DIR] [--row N]`` makes the runs that DIR lacks, an hour of two cores each,
-and writes pass@k before and after with 95 % intervals over seeds and problems (:mod:`outrider.bench.crossed`). With
-``--row``, the other rows stay as they are in the results.
+``python benchmarks/smollm2_gain.py ROW [--runs DIR]`` makes the runs of a row that DIR lacks (row 2 before row 3, which
+continues one of its runs). It writes pass@k before and after with 95 % intervals over seeds and problems
+(:mod:`outrider.bench.crossed`) and draws them beside the curves of training.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from _machine import RESULTS, keep
+from matplotlib.figure import Figure
 
 from outrider.arrays import Floats
 from outrider.bench.crossed import Estimate, Measured, difference, estimate
@@ -47,15 +48,17 @@ ROWS = (
     Row(1e-5, 550_000, (7, 8, 9), ranks=2),
 )
 SIZES = (1, 4, 8, 16)
+STEPS_PER_POINT = 10
+"""The last point of a curve may be the mean of fewer."""
 WORDS = ("--setting", "smollm2", "train.trackers=[]", "sample.rows=128", "learn.micro_tokens=2048")
 
 
 def trained(folder: Path, row: Row, seed: int) -> Path:
     """The run of a seed; one that was interrupted or has fewer tokens goes on."""
     run = folder / f"grpo-{seed}"
-    assert not run.exists() or load_recipe(str(run / "config.yaml")).learn.lr == row.lr, (
-        f"{run} has another learning rate"
-    )
+    if run.exists():
+        made = load_recipe(str(run / "config.yaml"))
+        assert (made.learn.lr, made.train.ranks) == (row.lr, row.ranks), f"{run} has other options"
     if not (run / "table.md").exists() or last(run, row.tokens)["tokens"] < row.tokens:
         again = ["--resume", "--force"] if run.exists() else []
         values = f"train.ranks={row.ranks} learn.lr={row.lr} train.tokens={row.tokens} seed={seed}".split()
@@ -70,16 +73,16 @@ def last(run: Path, tokens: int) -> dict[str, Any]:
     return next((row for row in rows if row["tokens"] >= tokens), rows[-1])
 
 
-def minutes(run: Path, step: int) -> float:
-    """Minutes of all phases up to a step, and of the evaluations up to it; loading the model is not in it."""
-    folder = RunFolder(run)
-    phases = [seconds for row in folder.timing() if row["step"] <= step for seconds in spent(row)]
-    return (sum(phases) + sum(row["evaluate"] for row in folder.evaluation_timing() if row["step"] <= step)) / 60
-
-
-def spent(row: dict[str, float]) -> list[float]:
-    """Seconds of a step's phases."""
-    return [seconds for phase, seconds in row.items() if phase not in ("step", "tokens_per_second")]
+def curve(run: Path, tokens: int) -> dict[str, list[float]]:
+    """Tokens so far, and means of the success rate and of the entropy, for every ten steps."""
+    end = last(run, tokens)["step"]
+    rows = [row for row in RunFolder(run).metrics() if row["step"] <= end]
+    parts = [rows[i : i + STEPS_PER_POINT] for i in range(0, len(rows), STEPS_PER_POINT)]
+    return {
+        "tokens": [part[-1]["tokens"] for part in parts],
+        "success": [round(float(np.mean([row["success"] for row in part])), 4) for part in parts],
+        "entropy": [round(float(np.mean([row["entropy"] for row in part])), 4) for part in parts],
+    }
 
 
 def tallies(run: Path, tokens: int) -> list[dict[str, dict[str, Any]]]:
@@ -119,13 +122,43 @@ def main() -> None:
     parser.add_argument(
         "--runs", type=Path, default=Path("runs/smollm2-gain"), metavar="DIR", help="folder of the runs"
     )
-    parser.add_argument("--row", type=int, choices=range(1, len(ROWS) + 1), help="make one row; 1 is the first")
+    parser.add_argument("row", type=int, choices=range(1, len(ROWS) + 1), help="number of the row")
     asked = parser.parse_args()
-    found = json.loads((RESULTS / "smollm2_gain.json").read_text())
-    for row in ROWS if asked.row is None else [ROWS[asked.row - 1]]:
-        runs = [trained(asked.runs, row, seed) for seed in row.seeds]
-        found[f"lr {row.lr}, {row.tokens} tokens"] = gained(runs, row)
-    keep("smollm2_gain", found)
+    row = ROWS[asked.row - 1]
+    found = gained([trained(asked.runs, row, seed) for seed in row.seeds], row)
+    name = f"smollm2_gain/{row.lr}-{row.tokens}"
+    keep(name, found)
+    picture(found).savefig(RESULTS / f"{name}.png")
+
+
+def picture(found: dict[str, Any]) -> Figure:
+    """Success rate and entropy along training, and pass@k before and after it, of one row."""
+    figure = Figure(figsize=(11, 3.2), dpi=130, layout="constrained")
+    along, entropy, ends = figure.subplots(1, 3)
+    for axes, key, title in (
+        (along, "success", "success rate in training"),
+        (entropy, "entropy", "entropy per token, nats"),
+    ):
+        for seed, points in zip(found["seeds"], found["curves"], strict=True):
+            axes.plot(np.divide(points["tokens"], 1e3), points[key], marker="o", ms=3, label=f"seed {seed}")
+        axes.set_title(title, loc="left")
+        axes.set_xlabel("generated tokens (thousands)")
+        axes.set_ylim(bottom=0)
+    along.legend(frameon=False)
+    measured = [found["all"][f"pass@{k}"] for k in SIZES]
+    after = [one["after"]["value"] for one in measured]
+    arms = [[abs(one["change"][end] - one["change"]["value"]) for one in measured] for end in ("low", "high")]
+    ends.plot(SIZES, [one["before"] for one in measured], color="#999999", marker="o", label="before")
+    ends.errorbar(SIZES, after, yerr=arms, color="#0072B2", marker="o", capsize=3, label="after")
+    ends.set_title("pass@k; bars: 95 % CI of the change", loc="left")
+    ends.set_xscale("log", base=2)
+    ends.set_xticks(SIZES, [str(k) for k in SIZES])
+    ends.set_xlabel("k")
+    ends.set_ylim(bottom=0)
+    ends.legend(frameon=False)
+    for axes in (along, entropy, ends):
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure
 
 
 def gained(runs: list[Path], row: Row) -> dict[str, Any]:
@@ -137,8 +170,8 @@ def gained(runs: list[Path], row: Row) -> dict[str, Any]:
         "seeds": row.seeds,
         "tokens": [end["tokens"] for end in ends],
         "steps": [end["step"] for end in ends],
-        "minutes": [round(minutes(run, end["step"]), 1) for run, end in zip(runs, ends, strict=True)],
         "entropy_of_last_step": [round(end["entropy"], 4) for end in ends],
+        "curves": [curve(run, row.tokens) for run in runs],
         "all": gains(every),
         **{f"level {level}": gains(every, level) for level in levels},
     }

@@ -56,11 +56,11 @@ def of_options(root: Path) -> Iterator[str]:
 
 
 def of_docstrings(root: Path) -> Iterator[str]:
-    """Sentences of docstrings, with the signature."""
+    """Sentences of docstrings, with the signature, the module and class around it, and the first lines of code."""
     for path, tree in trees(root):
         for node, around in documented(tree, ()):
             text = ast.get_docstring(node) or ""
-            beside = "".join(f"\n    {signature(one)}: {opening(one)}" for one in around)
+            beside = "".join(f"\n    {signature(one)} {opening(one)}" for one in around if opening(one))
             whole = " ".join(without_doctests(text).split())
             for part in parts(text):
                 for sentence in re.split(r"(?<=[.!?])\s+", part):

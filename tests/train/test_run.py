@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,6 +20,8 @@ from child_processes import Started, begun, begun_by_the_interpreter
 from outrider.commands.train_command import train_command
 from outrider.errors import UserError
 from outrider.record.store import RolloutStore
+from outrider.runs.folder import RunFolder
+from outrider.train.evaluate import Evaluated, Evaluator
 from unpainted import painted
 
 
@@ -61,6 +64,30 @@ def test_a_run_leaves_what_it_promises(name: str, tmp_path: Path, finished: Path
     assert all(row["evaluate"] > 0 for row in timed)
     assert (folder / "curves.png").stat().st_size > 10_000
     assert "pass@1" in (folder / "table.md").read_text()
+
+
+def test_the_times_of_evaluations_contain_their_sampling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Evaluator.run
+    taken: list[float] = []
+
+    def timed(evaluator: Evaluator) -> Evaluated:
+        begin = time.perf_counter()
+        found = run(evaluator)
+        taken.append(time.perf_counter() - begin)
+        return found
+
+    monkeypatch.setattr(Evaluator, "run", timed)
+    with painted():
+        train_command(recipe("train.evaluate_every=2"), tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
+    seconds = [row["evaluate"] for row in folder.evaluation_timing()]
+    assert len(seconds) == 3  # before training, and after steps 2 and 4
+    assert seconds == pytest.approx(taken, rel=0.05, abs=0.01)
+    # an evaluation between two steps is in neither of them, and what the step before it wrote is not lost
+    rows = {row["step"]: row for row in folder.timing()}
+    assert "evaluate" not in rows[3]
+    assert {"record", "save"} <= rows[3].keys()
+    assert sum(rows[3].values()) < sum(rows[2].values()) + taken[1]
 
 
 def test_the_exported_model_is_an_ordinary_one(finished: Path) -> None:

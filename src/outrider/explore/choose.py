@@ -67,7 +67,7 @@ class Choose(PlansAhead, Stage):
         le=1,
         description=(
             "a problem is always accepted if its predicted improvement per token is at least this fraction of the "
-            "best; the best is that of a new problem in the best difficulty level"
+            "highest value that a new problem of any difficulty level would have"
         ),
     )
     k: int = Field(

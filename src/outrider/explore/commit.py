@@ -84,8 +84,8 @@ class Commit(Stage):
         9,
         ge=0,
         description=(
-            "maximum number of times per training step that the stage adds new problems; it adds new problems while "
-            "fewer than target problems are accepted"
+            "maximum number of times per training step that the stage adds new problems, because fewer than target "
+            "problems have a pass rate in the accepted range; with target null, the stage adds none"
         ),
     )
     evict: bool = Field(

@@ -30,9 +30,9 @@ class EntropyBranch(Stage):
     .. math:: P_t = \mathrm{clip}(\alpha + \beta \, \Delta H_t, 0, 1), \qquad \Delta H_t = H_t - H_0
 
     Here H_t is the mean entropy, in nats, of the first ``tokens`` sampled tokens after boundary t (fewer at a path's
-    end). H_0 is the same mean at the start of the path's root. The root of a branch is the rollout from the prompt from
-    which the branch descends; any other path is its own root. A path that branches gets ``branches`` continuations from
-    the boundary. With ``threshold`` nothing is random: a path branches if ``alpha + beta ΔH`` exceeds the threshold.
+    end). H_0 is the same mean at the start of the path's root. The root of a branch is its ancestor that was sampled
+    from the prompt; any other path is its own root. A path that branches gets ``branches`` continuations from the
+    boundary. With ``threshold`` nothing is random: a path branches if ``alpha + beta ΔH`` exceeds the threshold.
 
     Boundaries are processed in order, until a problem has ``total`` rollouts. First comes the first boundary of every
     path, then the second boundary of every path (including new branches), and so on. When no path reaches the next

@@ -101,8 +101,9 @@ class Knapsack(Allocation):
         gt=0,
         lt=1,
         description=(
-            "target probability that a group has both successes and failures, for problems that are sometimes "
-            "solved; rollouts beyond this target go to unsolved problems"
+            "probability that limits the rollouts for sometimes solved problems: in total, about as many rollouts as "
+            "would give each of their groups both successes and failures with this probability; the rest goes to "
+            "unsolved problems"
         ),
     )
 

@@ -135,8 +135,9 @@ class Prioritise(Stage):
     cumulative: bool = Field(
         False,
         description=(
-            "whether T, in the exploration bonus sqrt(log(1 + T) / n), counts all rollouts of the training step so "
-            "far; false: T counts only the rollouts of the current round"
+            "whether T, in the exploration bonus sqrt(log(1 + T) / n) of a problem with n rollouts, counts all "
+            "rollouts of the training step up to the end of the current round; false: T counts only the rollouts of "
+            "the current round"
         ),
     )
     skip_solved: bool = Field(

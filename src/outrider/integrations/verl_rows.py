@@ -1,9 +1,9 @@
 """Converts the rows of a step to the format of verl's TransferQueue. Experimental.
 
 Each row has the key ``{uid of a prompt}_{session}_0``, where ``session`` numbers the rows with the same ``uid``. The
-problems of the rows come from the recipe's task. In training, a row may therefore belong to another problem than verl's
-prompt with this ``uid``. If a rollout continues a prefix of another rollout, the prefix is part of the row's prompt in
-the queue.
+problems of the rows come from the recipe's task. In training, a row may therefore belong to a different problem from
+verl's prompt with this ``uid``. If a rollout continues a prefix of another rollout, the prefix is part of the row's
+prompt in the queue.
 """
 
 from __future__ import annotations

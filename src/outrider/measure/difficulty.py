@@ -65,8 +65,8 @@ def cumulative_advantage(
 
     The result is a curve over the *observed* accuracy. ``benchmarks/studies/cumulative_advantage.py`` computes the
     exact curve over the *true* pass rate. The two curves may differ strongly at low pass rates. There, most groups have
-    no success, and in the study such groups have weight 0. The exact curve therefore goes to 0 at pass rate 0, even if
-    the weight grows as the observed accuracy falls (DARS-HW).
+    no success in either pass, and in the study such groups have weight 0. The exact curve therefore goes to 0 at pass
+    rate 0, even if the weight grows as the observed accuracy falls (DARS-HW).
 
     ``problem_R`` is the problem of each rollout. If None, every group has a separate problem. Groups of one problem are
     correlated, so standard errors are clustered by problem.

@@ -118,8 +118,8 @@ class ObjectiveOptions(Options):
         "mask",
         description=(
             "training of the tokens that a rollout shares with its branches: once, with the rollout's own advantage "
-            "(mask); once, with the mean advantage of the rollout and its branches (count_once); or in every branch, "
-            "with the branch's advantage (repeat)"
+            "(mask); once, with the mean advantage of the rollout and its branches (count_once); or once in the "
+            "rollout and once in every branch, each time with that response's advantage (repeat)"
         ),
     )
 

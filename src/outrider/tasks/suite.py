@@ -58,8 +58,8 @@ class TestSet(Options):
     table: dict[str, Any] = Field(
         default_factory=dict,
         description=(
-            "options for reading this test set's file, such as the names of its fields; they are options of the task "
-            "named table"
+            "options of the task named table for this test set's file, such as the prompt template, the verifier and "
+            "the names of fields"
         ),
     )
 
@@ -104,8 +104,8 @@ class Suite(Task):
     table: dict[str, Any] = Field(
         default_factory=dict,
         description=(
-            "options for reading the files of all test sets, such as the names of their fields; they are options of "
-            "the task named table, and override the options in the suite file"
+            "options of the task named table for the files of all test sets, such as the prompt template, the "
+            "verifier and the names of fields; they override the options in the suite file"
         ),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -126,9 +127,12 @@ class TrainingRun:
         if self.ranks.from_main(lambda: self.recorder.has_evaluation(step)):
             return
         clock = self.trainer.clock
+        since_the_step, begin = clock.take(), time.perf_counter()
         with clock.phase("evaluate"):
             evaluated = self.evaluator.run()
-        seconds = clock.take()["evaluate"]
+        seconds = time.perf_counter() - begin
+        clock.take()  # an evaluation samples and verifies too; these phases are not the next step's
+        clock.add(since_the_step)
         self._say_notices()
         self.recorder.evaluated(step, evaluated, self.evaluator.problems, seconds)
 

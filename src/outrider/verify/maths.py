@@ -64,8 +64,9 @@ class Maths(PooledVerifier):
     boxes: Literal["last", "first", "all"] = Field(
         "last",
         description=(
-            "\\boxed{} that is compared with the gold answer: the last (last), the first (first), or all boxes as one "
-            'list (all); last also includes boxes joined to the last one by "and" or a comma'
+            "\\boxed{} answers that are compared with the gold answer: the last (last), the first (first), or all "
+            'boxes as one list (all); last also includes boxes directly before the last one, joined to it by "and", '
+            "a comma or nothing"
         ),
     )
     no_box: Literal["unparseable", "answer_line", "last_number"] = Field(

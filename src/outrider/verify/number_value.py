@@ -1,10 +1,10 @@
 r"""Computes the exact value of one numeric expression with fractions, powers, roots and factorials, in linear time.
 
-The text is in the canonical form of :mod:`outrider.verify.number_text`. An expression may be a number with a sign,
-decimals and an exponent (``-1.5e3``). Commas, spaces or underscores may separate thousands. An expression may also be a
-quotient ``a/b``, a fraction of two expressions, a mixed number (``2 2/3``), ``a*10^b``, a power, a root, a factorial,
-or any of these in brackets. Sums, differences and products have no value in this module, since they are not final
-results. Irrational roots, dates, times, lists and values of more than ``MOST_BITS`` bits are not numbers either.
+The text is in the canonical form of :mod:`outrider.verify.number_text`. An expression may have a sign. It may be a
+number with decimals and an exponent (``1.5e3``), in which commas, spaces or underscores may separate thousands. It may
+also be a quotient ``a/b``, a fraction of two expressions, a mixed number (``2 2/3``), ``a*10^b``, a power, a root, a
+factorial, or any of these in brackets. Sums, differences and products have no value in this module, since they are not
+final results. Irrational roots, dates, times, lists and values of more than ``MOST_BITS`` bits are not numbers either.
 """
 
 from __future__ import annotations

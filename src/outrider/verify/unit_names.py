@@ -17,7 +17,8 @@ def plan(prefix: str, setup: list[str], tests: list[str], entry_point: str, solu
     in three cases: it is ``entry_point``, the prefix contains only its signature, or the reference solution defines it
     and the prefix does not. The next sources are complete definitions in the prefix, the built-ins, and the modules of
     the standard library. The last source is the program. Therefore, a program cannot change a test by redefining
-    ``abs``, ``check``, or a helper function that the prefix defines.
+    ``check``, a helper function that the prefix defines, or a built-in such as ``abs`` (unless the reference solution
+    redefines the built-in too).
 
     Args:
         prefix: code that the response continues; its complete definitions are trusted.

@@ -52,8 +52,8 @@ class Utility(Selector):
         10_000,
         ge=1,
         description=(
-            "number of most recent branch points from which the stage learns how the success of a branch depends on "
-            "its position; only branch points in failed responses count"
+            "number of most recent branch points from which the selector learns how the chance that at least one "
+            "branch succeeds depends on the position; only branch points in failed responses count"
         ),
     )
     include_root: bool = Field(
