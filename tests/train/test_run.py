@@ -9,6 +9,7 @@ import signal
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from outrider.errors import UserError
 from outrider.record.store import RolloutStore
 from outrider.runs.folder import RunFolder
 from outrider.train.evaluate import Evaluated, Evaluator
+from outrider.train.recorder import Recorder
 from unpainted import painted
 
 
@@ -76,7 +78,14 @@ def test_the_times_of_evaluations_contain_their_sampling(tmp_path: Path, monkeyp
         taken.append(time.perf_counter() - begin)
         return found
 
+    stepped = Recorder.stepped
+
+    def slow(recorder: Recorder, *given: Any) -> None:
+        time.sleep(0.2)
+        stepped(recorder, *given)
+
     monkeypatch.setattr(Evaluator, "run", timed)
+    monkeypatch.setattr(Recorder, "stepped", slow)
     with painted():
         train_command(recipe("train.evaluate_every=2"), tmp_path / "run")
     folder = RunFolder(tmp_path / "run")
@@ -86,8 +95,7 @@ def test_the_times_of_evaluations_contain_their_sampling(tmp_path: Path, monkeyp
     # an evaluation between two steps is in neither of them, and what the step before it wrote is not lost
     rows = {row["step"]: row for row in folder.timing()}
     assert "evaluate" not in rows[3]
-    assert {"record", "save"} <= rows[3].keys()
-    assert sum(rows[3].values()) < sum(rows[2].values()) + taken[1]
+    assert rows[3]["record"] > 0.2
 
 
 def test_the_exported_model_is_an_ordinary_one(finished: Path) -> None:
