@@ -91,7 +91,7 @@ def test_the_times_of_evaluations_contain_their_sampling(tmp_path: Path, monkeyp
     folder = RunFolder(tmp_path / "run")
     seconds = [row["evaluate"] for row in folder.evaluation_timing()]
     assert len(seconds) == 3  # before training, and after steps 2 and 4
-    assert seconds == pytest.approx(taken, rel=0.05, abs=0.01)
+    assert all(inside <= outside < inside + 0.15 for inside, outside in zip(taken, seconds, strict=True))
     # an evaluation between two steps is in neither of them, and what the step before it wrote is not lost
     rows = {row["step"]: row for row in folder.timing()}
     assert "evaluate" not in rows[3]
